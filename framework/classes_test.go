@@ -89,6 +89,50 @@ func TestClassesSaveWork(t *testing.T) {
 	}
 }
 
+// TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved counts, for pods of one shape that fill the nodes, how often a
+// plugin filters a node, and how often it is asked whether a node is reserved: never for one that is full, and of the
+// others not for more than are told by name.
+func TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved(t *testing.T) {
+	for _, reserving := range []reserving{reservingThird, reservingSome, reservingMost} {
+		w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
+		w.plain, w.reserving = true, reserving
+		pods, refused := 0, 0
+		for refused < 5 && pods < 500 {
+			pod := w.podOfFewShapes(0)
+			pod.Name, pod.UID = fmt.Sprintf("p%d", pods), types.UID(fmt.Sprintf("p%d", pods))
+			pods++
+			asked := w.with.ReservedAsked()
+			p := w.with.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
+			asked = w.with.ReservedAsked() - asked
+			if diff := comparePlacements(p, w.without.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)); diff != "" {
+				t.Fatalf("reserving %d, pod %d: with and without classes differ in %s", reserving, pods, diff)
+			}
+			room := int(p.Feasible) // and nodes that have room and are reserved
+			for _, r := range p.Rejections {
+				if r.Plugin == "others" {
+					room += int(r.Nodes)
+				}
+			}
+			if r := w.reserved(pod); r.Limited {
+				room = min(room, len(r.Nodes))
+			}
+			if asked > room {
+				t.Fatalf("reserving %d, pod %d: asked whether %d nodes are reserved, want at most %d", reserving, pods,
+					asked, room)
+			}
+			if p.Node == "" {
+				refused++
+				continue
+			}
+			w.assume(pod, p.Node)
+		}
+		if got, most := evaluations(w.with), w.nodes+pods; got > most || refused < 5 {
+			t.Errorf("reserving %d: %d pods, %d of them refused, on %d nodes took %d evaluations of a node, want at most %d",
+				reserving, pods, refused, w.nodes, got, most)
+		}
+	}
+}
+
 // TestManyShapesThatTakeTurnsAreRemembered counts, for 40 shapes that take turns, how often a node is filtered and
 // scored: in all for the first pod of a shape and for the second, which has a ranking made, and then where pods were
 // placed since. Without room for as many rankings it is all nodes each time, and the same is decided.

@@ -32,8 +32,33 @@ func TestAnEventCostsTheSameWhateverTheBacklog(t *testing.T) {
 	})
 }
 
-// work is what events have taken.
-type work struct{ looked, outlooks, walked, counted int }
+// TestAReservationCostsNoLooksAtAllNodes counts how often plugins are asked about a node while gangs wait and a
+// reservation stands: what is known of the nodes serves for all gangs that ask for the same, whether nodes are reserved
+// or not. Without that every attempt on a gang that comes after asks about each of the 100 nodes.
+func TestAReservationCostsNoLooksAtAllNodes(t *testing.T) {
+	of := func(policy string, waiting int) work {
+		return backlogOf(t, policy, workload.Backlog{Nodes: 100, Waiting: waiting})
+	}
+	small, large := of("Backfill", 50), of("Backfill", 400)
+	if small.reserved < backlogEvents/2 || large.reserved < backlogEvents/2 {
+		t.Fatalf("a reservation stood after %d and %d of %d events: too few to tell", small.reserved, large.reserved,
+			backlogEvents)
+	}
+	compareWork(t, small, large, 2)
+	// any order: each by itself
+	for waiting, w := range map[int]work{50: small, 400: large} {
+		if most := 3 * of("BestEffort", waiting).evaluated; w.evaluated > most {
+			t.Errorf("with %d gangs: %d evaluations of a node under Backfill, want at most %d: three times BestEffort's",
+				waiting, w.evaluated, most)
+		}
+	}
+}
+
+// backlogEvents is how many events backlogOf counts.
+const backlogEvents = 60
+
+// work is what events have taken, and after how many of them a reservation stood.
+type work struct{ looked, outlooks, walked, counted, evaluated, reserved int }
 
 func compareWork(t *testing.T, small, large work, times int) {
 	t.Helper()
@@ -45,6 +70,7 @@ func compareWork(t *testing.T, small, large work, times int) {
 		{"outlooks", small.outlooks, large.outlooks},
 		{"looks at nodes for when there is room", small.walked, large.walked},
 		{"looks at an empty node", small.counted, large.counted},
+		{"evaluations of a node", small.evaluated, large.evaluated},
 	} {
 		if most := times*c.small + 100; c.large > most {
 			t.Errorf("%d %s with the small backlog, %d with one of eight times the size: want at most %d",
@@ -91,16 +117,19 @@ profiles:
 	}
 	now := func() work {
 		outlooks, _, _ := e.Machine().Work()
-		return work{e.Machine().Queue().Looked(), outlooks, e.Machine().Walked(), e.Machine().CountedEmpty()}
+		filters, apart := e.Machine().Evaluations()
+		return work{e.Machine().Queue().Looked(), outlooks, e.Machine().Walked(), e.Machine().CountedEmpty(),
+			filters + apart, 0}
 	}
-	before, placed := now(), turns.Placed
-	for range 60 {
+	before, placed, reserved := now(), turns.Placed, 0
+	for range backlogEvents {
 		check(turns.Event(step))
+		reserved += len(e.Machine().Reservations())
 	}
 	after := now()
 	if turns.Placed == placed && policy == "BestEffort" {
 		t.Fatal("no gang was placed")
 	}
 	return work{after.looked - before.looked, after.outlooks - before.outlooks, after.walked - before.walked,
-		after.counted - before.counted}
+		after.counted - before.counted, after.evaluated - before.evaluated, reserved}
 }
