@@ -46,7 +46,7 @@ func classesAreOnlyAMemo(t *testing.T, profile string) {
 						diff)
 				}
 			}
-			w.reserving = reserving(max(0, step%13-9))
+			w.reserving = reserving(max(0, step%13-8))
 			pod := w.podOfFewShapes(step)
 			with := w.with.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
 			without := w.without.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
@@ -93,7 +93,7 @@ func TestClassesSaveWork(t *testing.T) {
 // plugin filters a node, and how often it is asked whether a node is reserved: never for one that is full, and of the
 // others not for more than are told by name.
 func TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved(t *testing.T) {
-	for _, reserving := range []reserving{reservingThird, reservingSome, reservingMost} {
+	for _, reserving := range []reserving{reservingThird, reservingSome, reservingMost, reservingFew} {
 		w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
 		w.plain, w.reserving = true, reserving
 		pods, refused := 0, 0
@@ -348,6 +348,7 @@ func TestARankingFollowsTwoHighestScores(t *testing.T) {
 		} else {
 			put(78, 0, 1+step/2%5)
 		}
+		w.reserving = []reserving{reservingNone, reservingFew, reservingSome, reservingMost}[step/3%4]
 		next := pod.DeepCopy()
 		next.Name = fmt.Sprintf("pod-%d", step)
 		next.UID = types.UID(next.Name)
@@ -529,6 +530,7 @@ const (
 	reservingThird           // four of each ten nodes, in two ways
 	reservingSome            // these up to node-49, told by name, with others
 	reservingMost            // all but one
+	reservingFew             // node-05, node-78 and node-79, told by name
 )
 
 // reserved is the world's Reserved.
@@ -537,6 +539,7 @@ func (w *memoWorld) reserved(*v1.Pod) *framework.Reserved {
 		reservingThird: func(name string) bool { return name[len(name)-1]%3 == 0 },
 		reservingSome:  func(name string) bool { return name < "node-5" && name[len(name)-1]%3 == 0 },
 		reservingMost:  func(name string) bool { return name != "node-33" },
+		reservingFew:   func(name string) bool { return name == "node-05" || name == "node-78" || name == "node-79" },
 	}[w.reserving]
 	if reserved == nil {
 		return nil
@@ -552,7 +555,11 @@ func (w *memoWorld) reserved(*v1.Pod) *framework.Reserved {
 		}
 		return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin("others")
 	}}
-	if r.Limited = w.reserving == reservingSome; r.Limited {
+	switch w.reserving {
+	case reservingFew:
+		r.Limited, r.Nodes = true, []string{"node-05", "node-78", "node-79"}
+	case reservingSome:
+		r.Limited = true
 		for i := range 50 { // in no order, some twice, one that is not there
 			if name := fmt.Sprintf("node-%02d", (i*7)%50); i < 3 || reserved(name) {
 				r.Nodes = append(r.Nodes, name)
