@@ -1,8 +1,11 @@
 package scheduler_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
@@ -78,8 +81,47 @@ func compareWork(t *testing.T, small, large work, times int) {
 	}
 }
 
+// TestClassesChangeNoEntryWhileNodesAreReserved lets gangs wait under Backfill, and pods come that are kept from nodes
+// that are reserved: with and without classes the same is decided.
+func TestClassesChangeNoEntryWhileNodesAreReserved(t *testing.T) {
+	b := workload.Backlog{Nodes: 100, Waiting: 60, Hopeless: 10}
+	var with, without []eventlog.Decision
+	for decisions, off := range map[*[]eventlog.Decision]bool{&with: false, &without: true} { // any order: two runs
+		registry := plugins.NewRegistry()
+		registry.NoClasses = off
+		runBacklog(t, "Backfill", b, registry, 800, func(e *eventlog.Entry) {
+			if d, ok := e.Payload.(*eventlog.Decision); ok {
+				*decisions = append(*decisions, *d)
+			}
+		})
+	}
+	if diff := cmp.Diff(without, with); diff != "" {
+		t.Errorf("the decisions differ (- without classes, + with):\n%s", diff)
+	}
+	kept, beside := 0, 0
+	for _, d := range with {
+		for _, r := range d.Rejections {
+			if strings.HasPrefix(r.Reason, "node(s) were reserved for") {
+				if kept++; d.Node != "" {
+					beside++
+				}
+			}
+		}
+	}
+	if kept < 20 || beside < 5 {
+		t.Errorf("%d pods were kept from nodes that are reserved, %d of them found another: too few to tell", kept, beside)
+	}
+}
+
 // backlogOf returns what so many events of a backlog take.
 func backlogOf(t *testing.T, policy string, b workload.Backlog, events int) work {
+	t.Helper()
+	return runBacklog(t, policy, b, plugins.NewRegistry(), events, nil)
+}
+
+// runBacklog is backlogOf with the plugins given. Entries are told to observe, unless it is nil.
+func runBacklog(t *testing.T, policy string, b workload.Backlog, registry framework.Registry, events int,
+	observe func(e *eventlog.Entry)) work {
 	t.Helper()
 	cfg, err := framework.LoadConfig([]byte(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -97,7 +139,14 @@ profiles:
 		t.Fatal(err)
 	}
 	e, err := engine.Open(t.Context(), eventlog.NewMemory(), simworkload.Start,
-		engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+		engine.Options{Registry: registry, Config: config, Version: "test", Observe: func(c engine.Commit) error {
+			for i := range c.Entries {
+				if observe != nil {
+					observe(&c.Entries[i])
+				}
+			}
+			return nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
