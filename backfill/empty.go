@@ -19,6 +19,8 @@ import (
 type emptyRoom struct {
 	known   bool
 	version uint64     // View.Version
+	changes uint64     // of the View's ChangedSince, when version was met
+	beyond  uint64     // View.Beyond then
 	nodes   []*v1.Node // as they were counted
 	shapes  map[string]*shape
 	counted int // how often a node was looked at for a shape, see Work
@@ -113,23 +115,7 @@ func (p *Planner) refreshEmpty() {
 		return
 	}
 	list, _ := p.view.List()
-	same := e.known && len(list) == len(e.nodes)
-	var changed []int
-	for i, info := range list {
-		if same = same && e.nodes[i].Name == info.Node().Name; !same {
-			break
-		}
-		if e.nodes[i] != info.Node() {
-			changed = append(changed, i)
-			e.nodes[i] = info.Node()
-		}
-	}
-	if !same {
-		e.nodes = e.nodes[:0]
-		for _, info := range list {
-			e.nodes = append(e.nodes, info.Node())
-		}
-	}
+	changed, same := p.changedNodes(list)
 	e.known, e.version = true, version
 	// any order: each by itself
 	for _, s := range e.shapes {
@@ -143,6 +129,40 @@ func (p *Planner) refreshEmpty() {
 			}
 		}
 	}
+}
+
+// changedNodes takes note of the nodes as they are, and returns the places of those that were others. It returns false
+// if nodes have come or gone.
+func (p *Planner) changedNodes(list []fwk.NodeInfo) (changed []int, same bool) {
+	e, beyond := &p.empty, p.view.Beyond()
+	places, now, told := p.view.ChangedSince(e.changes)
+	told = told && e.known && beyond == e.beyond // otherwise the places may be those of another list
+	e.changes, e.beyond = now, beyond
+	look := func(i int) {
+		if node := list[i].Node(); e.nodes[i] != node {
+			changed = append(changed, i)
+			e.nodes[i] = node
+		}
+	}
+	if told {
+		for _, i := range places {
+			look(int(i))
+		}
+		return changed, true
+	}
+	if e.known && slices.EqualFunc(list, e.nodes, func(info fwk.NodeInfo, node *v1.Node) bool {
+		return info.Node().Name == node.Name
+	}) {
+		for i := range list {
+			look(i)
+		}
+		return changed, true
+	}
+	e.nodes = e.nodes[:0]
+	for _, info := range list {
+		e.nodes = append(e.nodes, info.Node())
+	}
+	return nil, false
 }
 
 // standsOtherwise reports whether one of the shape's resources has come to stand for devices, or to do so no more.

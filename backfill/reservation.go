@@ -32,7 +32,8 @@ type reservation struct {
 	Reservation
 	stale bool // a pod came, went or changed since it was decided: state, since it says what is decided next
 
-	memo besideMemo
+	memo  besideMemo
+	nodes []string // those of Places; nil: not asked for yet
 }
 
 // Reservations returns the reservations there are, by profile.
@@ -273,18 +274,26 @@ func (p *Planner) limiting(pod *cluster.Pod) *reservation {
 	return r
 }
 
-// Refusal returns a function that says why the pod must not go to a node that has room for it, "" if it may; it returns
-// nil if the pod may go to any node.
-func (p *Planner) Refusal(uid types.UID) func(info fwk.NodeInfo) (why string) {
+// Refusal is what keeps a pod from nodes that have room for it.
+type Refusal struct {
+	// Why says why the pod must not go to a node, "" if it may.
+	Why func(info fwk.NodeInfo) string
+	// Limited says that Why may refuse the nodes of these names only. They are sorted, and must not be changed.
+	Limited bool
+	Nodes   []string
+}
+
+// Refusal returns what keeps the pod from nodes that have room for it; nil if it may go to any node.
+func (p *Planner) Refusal(uid types.UID) *Refusal {
 	pod := p.view.Pod(uid)
 	if refusal := p.keptAloneRefusal(pod); refusal != nil {
-		return refusal
+		return &Refusal{Why: refusal}
 	}
 	r := p.limiting(pod)
 	if r == nil {
 		return nil
 	}
-	return func(info fwk.NodeInfo) string {
+	return &Refusal{Limited: true, Nodes: r.reservedNodes(), Why: func(info fwk.NodeInfo) string {
 		if len(p.takenBy(r)[info.Node().Name]) == 0 || p.isKept(r, pod, info.Node().Name) {
 			return ""
 		}
@@ -294,7 +303,19 @@ func (p *Planner) Refusal(uid types.UID) func(info fwk.NodeInfo) (why string) {
 			}
 		}
 		return ""
+	}}
+}
+
+// reservedNodes returns the names of the nodes of the reservation, sorted, each once.
+func (r *reservation) reservedNodes() []string {
+	if r.nodes == nil {
+		for _, place := range r.Places {
+			r.nodes = append(r.nodes, place.Node)
+		}
+		slices.Sort(r.nodes)
+		r.nodes = slices.Compact(r.nodes)
 	}
+	return r.nodes
 }
 
 // nameOf is how messages name an entity.

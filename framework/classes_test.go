@@ -46,7 +46,7 @@ func classesAreOnlyAMemo(t *testing.T, profile string) {
 						diff)
 				}
 			}
-			w.reserving = step%13 > 9
+			w.reserving = reserving(max(0, step%13-8))
 			pod := w.podOfFewShapes(step)
 			with := w.with.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
 			without := w.without.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
@@ -86,6 +86,50 @@ func TestClassesSaveWork(t *testing.T) {
 	}
 	if got, most := evaluations(w.with), 80+20; got > most {
 		t.Errorf("20 pods of one class on 80 nodes took %d evaluations of a node, want at most %d", got, most)
+	}
+}
+
+// TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved counts, for pods of one shape that fill the nodes, how often a
+// plugin filters a node, and how often it is asked whether a node is reserved: never for one that is full, and of the
+// others not for more than are told by name.
+func TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved(t *testing.T) {
+	for _, reserving := range []reserving{reservingThird, reservingSome, reservingMost, reservingFew} {
+		w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
+		w.plain, w.reserving = true, reserving
+		pods, refused := 0, 0
+		for refused < 5 && pods < 500 {
+			pod := w.podOfFewShapes(0)
+			pod.Name, pod.UID = fmt.Sprintf("p%d", pods), types.UID(fmt.Sprintf("p%d", pods))
+			pods++
+			asked := w.with.ReservedAsked()
+			p := w.with.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
+			asked = w.with.ReservedAsked() - asked
+			if diff := comparePlacements(p, w.without.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)); diff != "" {
+				t.Fatalf("reserving %d, pod %d: with and without classes differ in %s", reserving, pods, diff)
+			}
+			room := int(p.Feasible) // and nodes that have room and are reserved
+			for _, r := range p.Rejections {
+				if r.Plugin == "others" {
+					room += int(r.Nodes)
+				}
+			}
+			if r := w.reserved(pod); r.Limited {
+				room = min(room, len(r.Nodes))
+			}
+			if asked > room {
+				t.Fatalf("reserving %d, pod %d: asked whether %d nodes are reserved, want at most %d", reserving, pods,
+					asked, room)
+			}
+			if p.Node == "" {
+				refused++
+				continue
+			}
+			w.assume(pod, p.Node)
+		}
+		if got, most := evaluations(w.with), w.nodes+pods; got > most || refused < 5 {
+			t.Errorf("reserving %d: %d pods, %d of them refused, on %d nodes took %d evaluations of a node, want at most %d",
+				reserving, pods, refused, w.nodes, got, most)
+		}
 	}
 }
 
@@ -304,6 +348,7 @@ func TestARankingFollowsTwoHighestScores(t *testing.T) {
 		} else {
 			put(78, 0, 1+step/2%5)
 		}
+		w.reserving = []reserving{reservingNone, reservingFew, reservingSome, reservingMost}[step/3%4]
 		next := pod.DeepCopy()
 		next.Name = fmt.Sprintf("pod-%d", step)
 		next.UID = types.UID(next.Name)
@@ -424,7 +469,7 @@ type memoWorld struct {
 	placed        []types.UID
 	plain         bool
 	nodes         int
-	reserving     bool // every third node is reserved for others
+	reserving     reserving
 	nominations   currentWorld
 }
 
@@ -477,17 +522,52 @@ func (w *memoWorld) rehearse(step int) (diff string) {
 	return ""
 }
 
+// reserving is which nodes of a memoWorld are reserved for others.
+type reserving int
+
+const (
+	reservingNone  reserving = iota
+	reservingThird           // four of each ten nodes, in two ways
+	reservingSome            // these up to node-49, told by name, with others
+	reservingMost            // all but one
+	reservingFew             // node-05, node-78 and node-79, told by name
+)
+
 // reserved is the world's Reserved.
-func (w *memoWorld) reserved(*v1.Pod) func(fwk.NodeInfo) *fwk.Status {
-	if !w.reserving {
+func (w *memoWorld) reserved(*v1.Pod) *framework.Reserved {
+	reserved := map[reserving]func(name string) bool{
+		reservingThird: func(name string) bool { return name[len(name)-1]%3 == 0 },
+		reservingSome:  func(name string) bool { return name < "node-5" && name[len(name)-1]%3 == 0 },
+		reservingMost:  func(name string) bool { return name != "node-33" },
+		reservingFew:   func(name string) bool { return name == "node-05" || name == "node-78" || name == "node-79" },
+	}[w.reserving]
+	if reserved == nil {
 		return nil
 	}
-	return func(node fwk.NodeInfo) *fwk.Status {
-		if name := node.Node().Name; name[len(name)-1]%3 == 0 {
-			return fwk.NewStatus(fwk.Unschedulable, "reserved").WithPlugin("others")
+	r := &framework.Reserved{Why: func(node fwk.NodeInfo) *fwk.Status {
+		name := node.Node().Name
+		if !reserved(name) {
+			return nil
 		}
-		return nil
+		why := "reserved"
+		if w.reserving == reservingThird && name < "node-4" {
+			why = "kept"
+		}
+		return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin("others")
+	}}
+	switch w.reserving {
+	case reservingFew:
+		r.Limited, r.Nodes = true, []string{"node-05", "node-78", "node-79"}
+	case reservingSome:
+		r.Limited = true
+		for i := range 50 { // in no order, some twice, one that is not there
+			if name := fmt.Sprintf("node-%02d", (i*7)%50); i < 3 || reserved(name) {
+				r.Nodes = append(r.Nodes, name)
+			}
+		}
+		r.Nodes = append(r.Nodes, "node-03", "node-99")
 	}
+	return r
 }
 
 func newMemoWorld(t *testing.T, g *generator) *memoWorld {

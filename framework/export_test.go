@@ -17,5 +17,8 @@ func (p *Profile) RankedBytes() (n int) {
 // Ranked is how often a node was filtered and scored for a ranking.
 func (p *Profile) Ranked() int { return p.ranked }
 
+// ReservedAsked is how often it was asked of a node that a ranking finds feasible whether it is reserved for others.
+func (p *Profile) ReservedAsked() int { return p.reservedAsked }
+
 // Rankings returns how many rankings there are.
 func (p *Profile) Rankings() int { return len(p.classes.rankings) }

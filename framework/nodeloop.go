@@ -29,7 +29,7 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 		node := nodes[at]
 		status := c.filterAt(at, node)
 		if status == nil && c.reserved != nil {
-			status = c.reserved(node)
+			status = c.reserved.Why(node)
 		}
 		if status == nil {
 			c.feasible = append(c.feasible, node)

@@ -43,7 +43,7 @@ type search struct {
 	pod       *v1.Pod
 	trace     *Trace
 	nominator fwk.PodNominator
-	reserved  func(node fwk.NodeInfo) *fwk.Status // nil: no node is reserved for others
+	reserved  *Reserved // nil: no node is reserved for others
 
 	skip     []bool // by plugin id: the plugin's PreFilter, and then its PreScore, asked to be left out
 	filters  []entry[fwk.FilterPlugin]
@@ -74,6 +74,7 @@ type search struct {
 	totals        []int64 // of the feasible nodes
 	column        []int64 // one scorer's scores of them
 	passed        [][]bool
+	withheld      []withheld
 	rankedAt      []int32 // places of nodes that get a total in a ranking
 	fixed         []int32 // what is known of their totals
 
@@ -121,7 +122,9 @@ func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	c.verdict = nil
 	clear(c.refused)
+	clear(c.withheld)
 	c.feasible, c.refused, c.narrowed = c.feasible[:0], c.refused[:0], c.narrowed[:0]
+	c.withheld = c.withheld[:0]
 	c.template, c.class, c.member, c.feasibleAt = nil, nil, nil, c.feasibleAt[:0]
 	c.survey.reset()
 	c.tally.reset()
@@ -257,7 +260,7 @@ func (c *search) nominated() bool {
 	}
 	status := c.filterNode(node)
 	if status == nil && c.reserved != nil {
-		status = c.reserved(node)
+		status = c.reserved.Why(node)
 	}
 	switch {
 	case status == nil:

@@ -56,6 +56,7 @@ type Profile struct {
 	classes classes
 
 	evaluations, apartEvaluations int
+	reservedAsked                 int // how often it was asked whether a ranked node is reserved
 	ranked                        int // how often a node was filtered and scored for a ranking
 }
 

@@ -23,7 +23,10 @@ import (
 // the taints that the pod does not tolerate, and the highest count is 3. When the only node with 3 is feasible no more,
 // the highest is 2, and the total of every node may change. With any other plugin that normalizes there is no ranking.
 //
-// Nor is there one while InterPodAffinity filters or scores for the pod. Where pods have affinity it skips those that
+// What is reserved for others is no part of it. It is asked of feasible nodes in every search, see Reserved, and the best
+// place is that of the nodes that are left.
+//
+// Nor is there a ranking while InterPodAffinity filters or scores for the pod. Where pods have affinity it skips those that
 // no term concerns, and these have rankings.
 
 // normalizedByHighest are the plugins whose NormalizeScore gives a node what follows from its raw score and the highest
@@ -71,14 +74,14 @@ type scale struct {
 	value   map[int32]int32 // normalized and weighted, by raw score, for this highest; filled as asked
 	before  map[int32]int32 // if moved: value, for the highest before
 	moved   bool            // highest has changed in the update under way
+	beside  int32           // the highest of the nodes that are not withheld in the search under way
 }
 
 // rank finds the best node by the ranking of the pod's template, or by one that is made for this pod if it is the
 // first of its template. It returns false if this search cannot use a ranking. Nothing has changed then, except that
 // PreScore may have run.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
-	if c.class == nil || !c.member.ranked || c.affine || c.p.world.Changed == nil || c.reserved != nil ||
-		c.nominator != nil || len(c.refused) > 0 ||
+	if c.class == nil || !c.member.ranked || c.affine || c.p.world.Changed == nil || c.nominator != nil || len(c.refused) > 0 ||
 		c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage,
 		len(nodes)) < len(nodes) {
 		return false
@@ -96,23 +99,39 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 		*r = ranking{used: r.used}
 		return false
 	}
+	best, total, ok := r.bestBeside(c, nodes)
+	if !ok {
+		return false
+	}
 	r.refused.count(&c.tally)
-	out.Evaluated, out.Feasible = int64(len(nodes)), int64(r.feasible)
-	if r.feasible == 0 {
-		for i := range nodes {
-			at := (out.Next + i) % len(nodes)
-			c.refused = append(c.refused, refusal{nodes[at], r.refused.of(r.refusal[at])})
-		}
+	for i := range c.withheld {
+		c.tally.add(c.withheld[i].status, 1)
+	}
+	left := r.feasible - len(c.withheld)
+	out.Evaluated, out.Feasible = int64(len(nodes)), int64(left)
+	if left == 0 {
+		r.refuse(c, nodes, out.Next)
 		*out = c.refuseAll(*out)
 		return true
 	}
-	best := r.totals.first()
 	out.Node = nodes[best].Node().Name
-	if r.feasible > 1 {
-		out.Score = int64(r.totals.numbers()[best])
+	if left > 1 {
+		out.Score = int64(total)
 	}
 	out.Rejections = c.tally.rejections()
 	return true
+}
+
+// refuse notes why each node is refused, from the start-th on, now that none is left.
+func (r *ranking) refuse(c *search, nodes []fwk.NodeInfo, start int) {
+	for i := range nodes {
+		at := (start + i) % len(nodes)
+		status := r.refused.of(r.refusal[at])
+		if status == nil {
+			status = c.withheldAt(at)
+		}
+		c.refused = append(c.refused, refusal{nodes[at], status})
+	}
 }
 
 // rankingOf returns the ranking of the template, which may be empty. The first pod of a template, which may be the
@@ -470,14 +489,21 @@ func (s *scale) weighted(c *search, raw int32) (int32, bool) {
 	if value, ok := s.value[raw]; ok {
 		return value, true
 	}
+	value, ok := s.weightedBy(c, raw, s.highest)
+	if ok {
+		s.value[raw] = value
+	}
+	return value, ok
+}
+
+// weightedBy is weighted, given another highest raw score.
+func (s *scale) weightedBy(c *search, raw, highest int32) (int32, bool) {
 	by := &c.scorers[s.scorer]
-	score, ok := c.normalizedBeside(by, int64(raw), int64(s.highest))
+	score, ok := c.normalizedBeside(by, int64(raw), int64(highest))
 	if !ok || score < fwk.MinScore || score > fwk.MaxScore {
 		return 0, false
 	}
-	value := int32(score * by.weight)
-	s.value[raw] = value
-	return value, true
+	return int32(score * by.weight), true
 }
 
 // normalizedBeside asks a plugin of normalizedByHighest to normalize a raw score, given the highest one.

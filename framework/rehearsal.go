@@ -107,7 +107,7 @@ func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
 		return false
 	}
 	info, err := r.p.stage.Get(node)
-	return err == nil && c.filterNode(info) == nil && (c.reserved == nil || c.reserved(info) == nil)
+	return err == nil && c.filterNode(info) == nil && (c.reserved == nil || c.reserved.Why(info) == nil)
 }
 
 func (r *Rehearsal) setPod(ctx context.Context, pod *v1.Pod) {

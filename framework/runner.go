@@ -88,7 +88,7 @@ func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fw
 	})
 	if status.IsSuccess() && h.p.world.Reserved != nil {
 		if reserved := h.p.world.Reserved(pod); reserved != nil {
-			return reserved(node)
+			return reserved.Why(node)
 		}
 	}
 	return status

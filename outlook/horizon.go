@@ -38,6 +38,7 @@ type Horizon struct {
 	pods        []*cluster.Pod // of the demand that was asked about last
 	now         eventlog.Time
 	initialised bool
+	came        []cameOn // the memory of cameFree
 }
 
 // horizonNode is what is known of a node.
@@ -313,49 +314,58 @@ func (h *Horizon) places(at eventlog.Time, ended []step) []eventlog.Place {
 			places = append(places, eventlog.Place{UID: uid, Node: h.nodes[node].info.Node().Name})
 		}
 	}
-	nodes := make([]int32, 0, len(ended))
-	for _, s := range ended {
-		nodes = append(nodes, s.node)
-	}
-	slices.Sort(nodes)
-	nodes = slices.Compact(nodes)
-	left := map[int32]int32{} // by node: how many more it takes beside those that take what has come free
-	for _, n := range nodes {
-		first, all := h.takesAt(h.nodes[n].info, at)
-		left[n] = all - first
-		if put(n, first); len(places) == int(h.wanted) {
-			return places
+	came := h.cameFree(ended)
+	// What a node takes in all follows from the steps. Only where that is something it matters what has come free.
+	for n := range came {
+		if c := &came[n]; c.ended && c.takes > 0 {
+			first := h.takesFirst(h.nodes[n].info, at)
+			c.takes -= first
+			if put(int32(n), first); len(places) == int(h.wanted) {
+				return places
+			}
 		}
 	}
-	for n := range h.nodes {
-		takes, has := left[int32(n)]
-		if !has {
-			takes = h.nodes[n].base
-		}
-		if put(int32(n), takes); len(places) == int(h.wanted) {
+	for n := range came {
+		if put(int32(n), came[n].takes); len(places) == int(h.wanted) {
 			break
 		}
 	}
 	return places
 }
 
-// takesAt returns how many of the pods find room on a node in what has come free there by a time, and in all.
-func (h *Horizon) takesAt(info fwk.NodeInfo, at eventlog.Time) (first, all int32) {
+// cameOn is how many of the pods a node takes once some steps have ended, and whether any of these is of the node.
+type cameOn struct {
+	takes int32
+	ended bool
+}
+
+// cameFree returns that of all nodes. It is valid until the next call.
+func (h *Horizon) cameFree(ended []step) []cameOn {
+	h.came = slices.Grow(h.came[:0], len(h.nodes))[:len(h.nodes)]
+	for n := range h.nodes {
+		h.came[n] = cameOn{takes: h.nodes[n].base}
+	}
+	for _, s := range ended {
+		h.came[s.node].takes += s.more
+		h.came[s.node].ended = true
+	}
+	return h.came
+}
+
+// takesFirst returns how many of the pods find room on a node in what has come free there by a time.
+func (h *Horizon) takesFirst(info fwk.NodeInfo, at eventlog.Time) int32 {
 	h.projector.walked++
-	free := h.free(info)
-	coming := make([]int64, len(free))
+	coming := h.free(info)
 	for k := range coming {
-		coming[k] = min(0, free[k])
+		coming[k] = min(0, coming[k])
 	}
 	for _, e := range h.endsOn(info) {
 		if e.at > at {
 			break
 		}
 		for k, name := range h.resources {
-			amount := e.pod.Amount(name)
-			coming[k] += amount
-			free[k] += amount
+			coming[k] += e.pod.Amount(name)
 		}
 	}
-	return h.takes(coming), h.takes(free)
+	return h.takes(coming)
 }

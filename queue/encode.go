@@ -37,8 +37,8 @@ func (q *Queue) AppendState(dst []byte) []byte {
 	for _, e := range q.flight {
 		dst = appendKey(dst, e.key)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(q.sorted)))
-	for _, e := range q.sorted {
+	dst = binary.AppendUvarint(dst, uint64(len(q.entities)))
+	for _, e := range q.sorted.all() {
 		dst = e.appendState(dst, q.IsPicked(e))
 	}
 	return dst

@@ -147,6 +147,7 @@ type Entity struct {
 	isResting                 bool
 	isEarly                   bool // it is in Queue.early
 	stale                     bool // it is in Queue.stale
+	left                      bool // it is in the queue no more
 }
 
 var _ fwk.QueuedEntityInfo = (*Entity)(nil)

@@ -211,7 +211,7 @@ func checkPlaces(t tester, q *Queue) {
 	}
 	var counts Counts
 	pods := 0
-	for _, e := range q.sorted {
+	for _, e := range q.sorted.all() {
 		*counts.of(e.state)++
 		if e.isEarly {
 			early++
@@ -241,7 +241,7 @@ func checkPlaces(t tester, q *Queue) {
 	if counts != q.Counts() {
 		t.Fatalf("Counts %+v, counted %+v", q.Counts(), counts)
 	}
-	if len(q.entities) != len(q.sorted) || len(q.byUID) != pods || len(q.byName) != pods {
+	if len(q.entities) != len(q.sorted.all()) || len(q.byUID) != pods || len(q.byName) != pods {
 		t.Fatal("an index has too much or too little")
 	}
 }

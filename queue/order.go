@@ -278,7 +278,7 @@ func (q *Queue) renew(e *Entity) {
 
 // RenewAll is Renew of all entities.
 func (q *Queue) RenewAll() {
-	for _, e := range q.sorted {
+	for _, e := range q.sorted.all() {
 		q.renew(e)
 	}
 }

@@ -32,7 +32,7 @@ type Queue struct {
 	regated   []types.UID // see TakeRegated
 
 	entities map[Key]*Entity
-	sorted   []*Entity // by key
+	sorted   byKey
 	byUID    map[types.UID]*member
 	byName   map[types.NamespacedName]*member
 	counts   Counts
@@ -123,7 +123,7 @@ func (q *Queue) less(a, b *Entity) bool {
 // Inherit gives the entities the history that those of the same key have in old, a queue with other options that
 // has had its last call: when they came, how often they were tried, and how long they back off.
 func (q *Queue) Inherit(old *Queue) {
-	for _, from := range old.sorted {
+	for _, from := range old.sorted.all() {
 		e := q.entities[from.key]
 		if e == nil {
 			continue
@@ -161,10 +161,10 @@ func (q *Queue) PlacedByAttempt(uid types.UID) bool {
 }
 
 // All returns every entity, sorted by key.
-func (q *Queue) All() []*Entity { return slices.Clone(q.sorted) }
+func (q *Queue) All() []*Entity { return slices.Clone(q.sorted.all()) }
 
 // Len returns how many entities there are.
-func (q *Queue) Len() int { return len(q.sorted) }
+func (q *Queue) Len() int { return len(q.entities) }
 
 // Counts returns how many entities are in each state.
 func (q *Queue) Counts() Counts { return q.counts }
@@ -207,8 +207,7 @@ func (q *Queue) Add(key Key, pod *v1.Pod) {
 	if e == nil {
 		e = &Entity{key: key, profile: pod.Spec.SchedulerName, timestamp: q.now, resize: isResize(pod)}
 		q.entities[key] = e
-		i, _ := slices.BinarySearchFunc(q.sorted, e, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
-		q.sorted = slices.Insert(q.sorted, i, e)
+		q.sorted.add(e)
 	}
 	m := &member{entity: e, pod: pod, part: q.partOf(key, pod)}
 	e.insert(m)
@@ -315,8 +314,7 @@ func (q *Queue) Delete(key Key, uid types.UID) {
 	if len(e.members) == 0 {
 		q.take(e)
 		delete(q.entities, key)
-		i, _ := slices.BinarySearchFunc(q.sorted, e, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
-		q.sorted = slices.Delete(q.sorted, i, i+1)
+		q.sorted.remove(e)
 		return
 	}
 	q.reprioritise(e)

@@ -33,13 +33,13 @@ func (q *Queue) Restore(r *canonical.Reader, now eventlog.Time, pod func(types.U
 	for i := range flight {
 		flight[i] = readKey(r)
 	}
-	q.sorted = make([]*Entity, r.Count("entities", 20))
-	for i := range q.sorted {
+	q.sorted = byKey{list: make([]*Entity, r.Count("entities", 20))}
+	for i := range q.sorted.list {
 		e, err := q.readEntity(r, pod)
 		if err != nil {
 			return err
 		}
-		q.sorted[i] = e
+		q.sorted.list[i] = e
 	}
 	if r.Err() != nil {
 		return r.Err()
@@ -152,7 +152,7 @@ func rests(e *Entity) bool { return e.state == Gated || e.state == Unschedulable
 // in an order that follows from what is known of them.
 func (q *Queue) restorePlaces(flight []Key) error {
 	var resting []*Entity
-	for _, e := range q.sorted {
+	for _, e := range q.sorted.all() {
 		if e.state == nowhere || e.state > Asking || e.owed && e.state != Unschedulable {
 			return fmt.Errorf("queue entity %s is in no such state: %d", e.key, e.state)
 		}
@@ -189,7 +189,7 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		}
 		q.restsIn(e).push(e, e.since, e.stamp)
 	}
-	for _, e := range q.sorted {
+	for _, e := range q.sorted.all() {
 		q.joinLane(e)
 	}
 	// Room is asked anew: no answer is remembered.

@@ -259,7 +259,7 @@ func wantAlike(t *testing.T, q, again *Queue) {
 }
 
 func shown(q *Queue) (lines []string) {
-	for _, e := range q.sorted {
+	for _, e := range q.sorted.all() {
 		refused, pending := e.RejectedBy()
 		lines = append(
 			lines,

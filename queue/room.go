@@ -79,7 +79,7 @@ func (q *Queue) PickIsMemo(yes bool) {
 	if !yes {
 		return
 	}
-	for _, e := range q.sorted {
+	for _, e := range q.sorted.all() {
 		if q.IsPicked(e) {
 			q.owe(e)
 		}

@@ -35,7 +35,7 @@ func (q *Queue) Ahead(e *Entity) int {
 			return other == e
 		})
 	}
-	for _, other := range q.sorted {
+	for _, other := range q.sorted.all() {
 		if other != e && other.state == Active && q.less(other, e) {
 			ahead++
 		}

@@ -1,8 +1,11 @@
 package scheduler_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
@@ -20,20 +23,44 @@ import (
 func TestAnEventCostsTheSameWhateverTheBacklog(t *testing.T) {
 	for _, policy := range []string{"BestEffort", "StrictFIFO", "Backfill"} {
 		t.Run(policy, func(t *testing.T) {
-			small := backlogOf(t, policy, workload.Backlog{Nodes: 40, Waiting: 50})
-			large := backlogOf(t, policy, workload.Backlog{Nodes: 40, Waiting: 400})
+			small := backlogOf(t, policy, workload.Backlog{Nodes: 40, Waiting: 50}, 60)
+			large := backlogOf(t, policy, workload.Backlog{Nodes: 40, Waiting: 400}, 60)
 			compareWork(t, small, large, 2)
 		})
 	}
 	t.Run("hopeless", func(t *testing.T) {
-		small := backlogOf(t, "Backfill", workload.Backlog{Nodes: 40, Waiting: 20, Hopeless: 40})
-		large := backlogOf(t, "Backfill", workload.Backlog{Nodes: 40, Waiting: 20, Hopeless: 320})
+		small := backlogOf(t, "Backfill", workload.Backlog{Nodes: 40, Waiting: 20, Hopeless: 40}, 60)
+		large := backlogOf(t, "Backfill", workload.Backlog{Nodes: 40, Waiting: 20, Hopeless: 320}, 60)
 		compareWork(t, small, large, 4) // some of them are tried again, and fail
 	})
 }
 
-// work is what events have taken.
-type work struct{ looked, outlooks, walked, counted int }
+// TestAReservationCostsNoLooksAtAllNodes counts how often plugins are asked about a node while gangs wait and a
+// reservation stands: what is known of the nodes serves for all gangs that ask for the same, whether nodes are reserved
+// or not. Without that every attempt on a gang that comes after asks about each of the 100 nodes.
+func TestAReservationCostsNoLooksAtAllNodes(t *testing.T) {
+	of := func(policy string, waiting int) work {
+		return backlogOf(t, policy, workload.Backlog{Nodes: 100, Waiting: waiting}, 240)
+	}
+	small, large := of("Backfill", 50), of("Backfill", 400)
+	if small.reserved < 120 || large.reserved < 120 {
+		t.Fatalf("a reservation stood after %d and %d of 240 events: too few to tell", small.reserved, large.reserved)
+	}
+	if most := 2 * small.evaluated; large.evaluated > most {
+		t.Errorf("%d evaluations of a node with 50 gangs, %d with 400: want at most %d", small.evaluated, large.evaluated,
+			most)
+	}
+	// any order: each by itself
+	for waiting, w := range map[int]work{50: small, 400: large} {
+		if most := of("BestEffort", waiting).evaluated * 5 / 4; w.evaluated > most {
+			t.Errorf("with %d gangs: %d evaluations of a node under Backfill, want at most %d: 5/4 of BestEffort's",
+				waiting, w.evaluated, most)
+		}
+	}
+}
+
+// work is what events have taken, and after how many of them a reservation stood.
+type work struct{ looked, outlooks, walked, counted, evaluated, reserved int }
 
 func compareWork(t *testing.T, small, large work, times int) {
 	t.Helper()
@@ -45,6 +72,7 @@ func compareWork(t *testing.T, small, large work, times int) {
 		{"outlooks", small.outlooks, large.outlooks},
 		{"looks at nodes for when there is room", small.walked, large.walked},
 		{"looks at an empty node", small.counted, large.counted},
+		{"evaluations of a node", small.evaluated, large.evaluated},
 	} {
 		if most := times*c.small + 100; c.large > most {
 			t.Errorf("%d %s with the small backlog, %d with one of eight times the size: want at most %d",
@@ -53,8 +81,47 @@ func compareWork(t *testing.T, small, large work, times int) {
 	}
 }
 
-// backlogOf returns what the events of a backlog take.
-func backlogOf(t *testing.T, policy string, b workload.Backlog) work {
+// TestClassesChangeNoEntryWhileNodesAreReserved lets gangs wait under Backfill, and pods come that are kept from nodes
+// that are reserved: with and without classes the same is decided.
+func TestClassesChangeNoEntryWhileNodesAreReserved(t *testing.T) {
+	b := workload.Backlog{Nodes: 100, Waiting: 60, Hopeless: 10}
+	var with, without []eventlog.Decision
+	for decisions, off := range map[*[]eventlog.Decision]bool{&with: false, &without: true} { // any order: two runs
+		registry := plugins.NewRegistry()
+		registry.NoClasses = off
+		runBacklog(t, "Backfill", b, registry, 800, func(e *eventlog.Entry) {
+			if d, ok := e.Payload.(*eventlog.Decision); ok {
+				*decisions = append(*decisions, *d)
+			}
+		})
+	}
+	if diff := cmp.Diff(without, with); diff != "" {
+		t.Errorf("the decisions differ (- without classes, + with):\n%s", diff)
+	}
+	kept, beside := 0, 0
+	for _, d := range with {
+		for _, r := range d.Rejections {
+			if strings.HasPrefix(r.Reason, "node(s) were reserved for") {
+				if kept++; d.Node != "" {
+					beside++
+				}
+			}
+		}
+	}
+	if kept < 20 || beside < 5 {
+		t.Errorf("%d pods were kept from nodes that are reserved, %d of them found another: too few to tell", kept, beside)
+	}
+}
+
+// backlogOf returns what so many events of a backlog take.
+func backlogOf(t *testing.T, policy string, b workload.Backlog, events int) work {
+	t.Helper()
+	return runBacklog(t, policy, b, plugins.NewRegistry(), events, nil)
+}
+
+// runBacklog is backlogOf with the plugins given. Entries are told to observe, unless it is nil.
+func runBacklog(t *testing.T, policy string, b workload.Backlog, registry framework.Registry, events int,
+	observe func(e *eventlog.Entry)) work {
 	t.Helper()
 	cfg, err := framework.LoadConfig([]byte(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -72,7 +139,14 @@ profiles:
 		t.Fatal(err)
 	}
 	e, err := engine.Open(t.Context(), eventlog.NewMemory(), simworkload.Start,
-		engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+		engine.Options{Registry: registry, Config: config, Version: "test", Observe: func(c engine.Commit) error {
+			for i := range c.Entries {
+				if observe != nil {
+					observe(&c.Entries[i])
+				}
+			}
+			return nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,16 +165,19 @@ profiles:
 	}
 	now := func() work {
 		outlooks, _, _ := e.Machine().Work()
-		return work{e.Machine().Queue().Looked(), outlooks, e.Machine().Walked(), e.Machine().CountedEmpty()}
+		filters, apart := e.Machine().Evaluations()
+		return work{e.Machine().Queue().Looked(), outlooks, e.Machine().Walked(), e.Machine().CountedEmpty(),
+			filters + apart, 0}
 	}
-	before, placed := now(), turns.Placed
-	for range 60 {
+	before, placed, reserved := now(), turns.Placed, 0
+	for range events {
 		check(turns.Event(step))
+		reserved += len(e.Machine().Reservations())
 	}
 	after := now()
 	if turns.Placed == placed && policy == "BestEffort" {
 		t.Fatal("no gang was placed")
 	}
 	return work{after.looked - before.looked, after.outlooks - before.outlooks, after.walked - before.walked,
-		after.counted - before.counted}
+		after.counted - before.counted, after.evaluated - before.evaluated, reserved}
 }

@@ -11,7 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
@@ -123,7 +122,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Claims:    m.cluster.AppendClaims,
 		Removed:   m.cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
-		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return m.refusalOf(pod, apart) },
+		Reserved:  func(pod *v1.Pod) *framework.Reserved { return m.refusalOf(pod, apart) },
 		Gangs:     view,
 		Evictions: view,
 		Activate:  m.wanted.add,

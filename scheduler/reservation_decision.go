@@ -308,7 +308,7 @@ func (m *Machine) failedAttempt(entry eventlog.Entry) (key queue.Key, ok bool) {
 
 // refusalOf is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to
 // any. With apart it must not go where it would be in the way of a nominated pod.
-func (m *Machine) refusalOf(pod *v1.Pod, apart bool) func(fwk.NodeInfo) *fwk.Status {
+func (m *Machine) refusalOf(pod *v1.Pod, apart bool) *framework.Reserved {
 	reserved := reservedFrom(m.backfill, pod)
 	if !apart {
 		return reserved
@@ -318,18 +318,18 @@ func (m *Machine) refusalOf(pod *v1.Pod, apart bool) func(fwk.NodeInfo) *fwk.Sta
 	case from == nil:
 		return reserved
 	case reserved == nil:
-		return from
+		return &framework.Reserved{Why: from}
 	}
-	return func(info fwk.NodeInfo) *fwk.Status {
-		if status := reserved(info); status != nil {
+	return &framework.Reserved{Why: func(info fwk.NodeInfo) *fwk.Status {
+		if status := reserved.Why(info); status != nil {
 			return status
 		}
 		return from(info)
-	}
+	}}
 }
 
 // reservedFrom is refusalOf by what is reserved, and by what comes first.
-func reservedFrom(planner *backfill.Planner, pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
+func reservedFrom(planner *backfill.Planner, pod *v1.Pod) *framework.Reserved {
 	if pod.Spec.NodeName != "" {
 		return nil // what it requests is counted on its node already
 	}
@@ -337,10 +337,10 @@ func reservedFrom(planner *backfill.Planner, pod *v1.Pod) func(info fwk.NodeInfo
 	if refusal == nil {
 		return nil
 	}
-	return func(info fwk.NodeInfo) *fwk.Status {
-		if why := refusal(info); why != "" {
+	return &framework.Reserved{Limited: refusal.Limited, Nodes: refusal.Nodes, Why: func(info fwk.NodeInfo) *fwk.Status {
+		if why := refusal.Why(info); why != "" {
 			return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(coscheduling.Name)
 		}
 		return nil
-	}
+	}}
 }

@@ -1,0 +1,61 @@
+package queue
+
+import "slices"
+
+// byKey is a set of entities that can be listed by key. Entities come and go with every gang, and are listed when a
+// snapshot is written, and now and then besides. So they are sorted when they are listed, and only those that came since
+// the last time: one that comes or goes costs nothing that grows with the others. Example: of 300,000 entities 2,000
+// are new since the last snapshot. These are sorted, and the list is gone through once.
+type byKey struct {
+	list  []*Entity // by key, with those of them that have left since
+	added []*Entity // that came since, in the order in which they did, with those of them that have left
+	left  int       // how many of both have left
+}
+
+// leastUnsorted is how many entities may have come and left at the least before the list is made anew.
+const leastUnsorted = 1024
+
+func (s *byKey) add(e *Entity) {
+	s.added = append(s.added, e)
+	s.bound()
+}
+
+// remove takes out an entity that was added, for good.
+func (s *byKey) remove(e *Entity) {
+	e.left = true
+	s.left++
+	s.bound()
+}
+
+// bound has the list made anew once so much has changed that it costs no more than what was changed did.
+func (s *byKey) bound() {
+	if len(s.added)+s.left > leastUnsorted+len(s.list)/2 {
+		s.all()
+	}
+}
+
+// all returns the entities by key. The slice must not be changed, and is valid until the next entity comes or goes.
+func (s *byKey) all() []*Entity {
+	if len(s.added)+s.left == 0 {
+		return s.list
+	}
+	gone := func(e *Entity) bool { return e.left }
+	s.list, s.added = slices.DeleteFunc(s.list, gone), slices.DeleteFunc(s.added, gone)
+	slices.SortFunc(s.added, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
+	old := len(s.list)
+	s.list = append(s.list, s.added...)
+	// From the end on, so that no entity of the old list is written over before it has moved.
+	i, j := old-1, len(s.added)-1
+	for at := len(s.list) - 1; j >= 0; at-- {
+		if i >= 0 && CompareKeys(s.list[i].key, s.added[j].key) > 0 {
+			s.list[at] = s.list[i]
+			i--
+			continue
+		}
+		s.list[at] = s.added[j]
+		j--
+	}
+	clear(s.added)
+	s.added, s.left = s.added[:0], 0
+	return s.list
+}
