@@ -317,10 +317,14 @@ func (r *rerun) leap(w watcher) error {
 		return errWhole
 	}
 	next := r.at.Seq + 1
-	if i, _ := slices.BinarySearch(l.seqs, m.Seq()+1); i < len(l.seqs) {
+	i, _ := slices.BinarySearch(l.seqs, m.Seq()+1)
+	if err := r.finish(w, l.seqs[i:]); err != nil || r.over {
+		return err
+	}
+	if i < len(l.seqs) {
 		next = l.seqs[i]
 	}
-	i, _ := slices.BinarySearch(r.opts.Snapshots, next)
+	i, _ = slices.BinarySearch(r.opts.Snapshots, next)
 	if i == 0 {
 		return nil
 	}
@@ -341,6 +345,46 @@ func (r *rerun) leap(w watcher) error {
 	}
 	r.machine = later
 	return r.leap(w)
+}
+
+// finish ends the second reading before the point in question if no state from here on can mean anything to the
+// answer: what is explained is gone, and rest, the entries ahead that concern it, are none, or the one that takes it
+// away. So the state at the point in question, and that in which it went, need not be made.
+func (r *rerun) finish(w watcher, rest []uint64) error {
+	m, known := r.machine, r.leaps.known
+	if len(rest) == 1 && w.goesWith(m, rest[0], known) {
+		for e, err := range r.opts.Index.Pick(r.leaps.ctx, rest) {
+			if err != nil {
+				return err
+			}
+			e.Seq = m.Seq() + 1 // as if it came next: what is between concerns others
+			if err := m.Apply(e); err != nil {
+				return fmt.Errorf("replay: entry %d: %w", rest[0], err)
+			}
+		}
+		rest = nil
+	}
+	r.over = len(rest) == 0 && w.over(m, known)
+	return nil
+}
+
+// over reports whether the pod is gone with all that was asked of the world for it, and told without its victims and
+// those that it was a victim of.
+func (s *podScan) over(m *scheduler.Machine, _ *mentions) bool {
+	return m.Cluster().Pod(s.uid) == nil && s.standsAlone(m)
+}
+
+func (s *podScan) standsAlone(m *scheduler.Machine) bool {
+	return m.Queue().Find(s.uid) == nil && !s.lostTo.exists() && len(s.preempted) == 0 &&
+		m.AskedBy(s.uid, scheduler.Evict) == 0 && m.AskedBy(s.uid, scheduler.Bind) == 0
+}
+
+// goesWith reports whether nothing is told of the entry, which is the next one that concerns the pod, but that it takes
+// the pod away from the node where it is bound.
+func (s *podScan) goesWith(m *scheduler.Machine, seq uint64, known *mentions) bool {
+	p := m.Cluster().Pod(s.uid)
+	return p != nil && p.Stage == cluster.Bound && s.gone != nil && s.gone.Seq == seq && s.goneHow == "Deleted" &&
+		known.knows(p) && s.standsAlone(m)
 }
 
 // rests reports whether the pod is where only entries that name it, its gang or its node can change what is told of it.
@@ -383,6 +427,21 @@ func (h *gangHistory) leapt(from, to *scheduler.Machine, known *mentions) bool {
 	return (was == nil) == (is == nil) && h.rests(to, known) && conditionOf(was) == conditionOf(is)
 }
 
+// over reports whether the gang has no member and nothing is pending of it, and it is told without victims.
+func (h *gangHistory) over(m *scheduler.Machine, known *mentions) bool {
+	g := h.gang(m)
+	return (g == nil || len(g.Members()) == 0) && h.rests(m, known) &&
+		len(h.preempted.list) == 0 && len(h.preemptedBy.list) == 0
+}
+
+// goesWith says no: how each member goes is told.
+func (h *gangHistory) goesWith(*scheduler.Machine, uint64, *mentions) bool { return false }
+
+// over says no: the gang is pending.
+func (w podOfGang) over(*scheduler.Machine, *mentions) bool { return false }
+
+func (w podOfGang) goesWith(*scheduler.Machine, uint64, *mentions) bool { return false }
+
 func (w podOfGang) rests(m *scheduler.Machine, known *mentions) bool {
 	return w.podScan.rests(m, known) && w.gang.rests(m, known)
 }
@@ -395,3 +454,7 @@ func (w podOfGang) leapt(from, to *scheduler.Machine, known *mentions) bool {
 func (w *compositeWatch) rests(*scheduler.Machine, *mentions) bool { return false }
 
 func (w *compositeWatch) leapt(_, _ *scheduler.Machine, _ *mentions) bool { return false }
+
+func (w *compositeWatch) over(*scheduler.Machine, *mentions) bool { return false }
+
+func (w *compositeWatch) goesWith(*scheduler.Machine, uint64, *mentions) bool { return false }
