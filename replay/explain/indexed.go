@@ -143,6 +143,17 @@ func newSearch(ctx context.Context, opts *Options, known *mentions) (*search, er
 	return s, nil
 }
 
+// naming returns the entries up to the point in question that may name one of the keys.
+func (s *search) naming(keys ...index.Key) ([]uint64, error) {
+	seqs, err := s.opts.Index.Naming(s.ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	from, _ := slices.BinarySearch(seqs, s.opts.Base+1)
+	to, _ := slices.BinarySearch(seqs, s.at.Seq+1)
+	return seqs[min(from, to):to], nil
+}
+
 // find looks for the entries that name what is known by now, and has note look at those that are new, until that adds
 // no more.
 func (s *search) find(note func(eventlog.Entry) error) error {
@@ -154,13 +165,10 @@ func (s *search) find(note func(eventlog.Entry) error) error {
 		for k := range s.known.keys {
 			keys = append(keys, k)
 		}
-		seqs, err := s.opts.Index.Naming(s.ctx, keys...)
-		if err != nil {
+		var err error
+		if s.seqs, err = s.naming(keys...); err != nil {
 			return err
 		}
-		from, _ := slices.BinarySearch(seqs, s.opts.Base+1)
-		to, _ := slices.BinarySearch(seqs, s.at.Seq+1)
-		s.seqs = seqs[min(from, to):to]
 		if len(s.seqs) == seen {
 			continue
 		}
@@ -304,6 +312,16 @@ type leaps struct {
 	*search
 	group  types.NamespacedName // that must not be admitted with others; the zero value for none
 	failed uint64               // the snapshot that could not be leapt to
+	own    []uint64             // of seqs those that may name the pod itself, or begin an epoch; nil if all count
+}
+
+// remain reports whether one of the last entries that concern what is explained is of those that count when it is gone.
+func (l *leaps) remain(rest []uint64) bool {
+	if len(rest) == 0 || l.own == nil {
+		return len(rest) > 0
+	}
+	i, _ := slices.BinarySearch(l.own, rest[0])
+	return i < len(l.own)
 }
 
 // leap goes on at the newest snapshot before the next entry that concerns what is explained, if there is one far enough
@@ -351,9 +369,9 @@ func (r *rerun) leap(w watcher) error {
 // answer: what is explained is gone, and rest, the entries ahead that concern it, are none, or the one that takes it
 // away. So the state at the point in question, and that in which it went, need not be made.
 func (r *rerun) finish(w watcher, rest []uint64) error {
-	m, known := r.machine, r.leaps.known
-	if len(rest) == 1 && w.goesWith(m, rest[0], known) {
-		for e, err := range r.opts.Index.Pick(r.leaps.ctx, rest) {
+	m, l := r.machine, r.leaps
+	if len(rest) > 0 && !l.remain(rest[1:]) && w.goesWith(m, rest[0], l.known) {
+		for e, err := range r.opts.Index.Pick(l.ctx, rest[:1]) {
 			if err != nil {
 				return err
 			}
@@ -362,9 +380,9 @@ func (r *rerun) finish(w watcher, rest []uint64) error {
 				return fmt.Errorf("replay: entry %d: %w", rest[0], err)
 			}
 		}
-		rest = nil
+		rest = rest[1:]
 	}
-	r.over = len(rest) == 0 && w.over(m, known)
+	r.over = !l.remain(rest) && w.over(m, l.known)
 	return nil
 }
 
