@@ -283,7 +283,8 @@ func scanGroup(ctx context.Context, read Reader, opts *Options, to *groupScan) (
 	return s, s.take(read, to)
 }
 
-// addMembers has the other members of a pod's gang, with which it may be pending, looked for as well.
+// addMembers has the other members of a pod's gang looked for as well: it may be pending with them, and how many of
+// them are on nodes is told in any case.
 func (s *search) addMembers(group types.NamespacedName) error {
 	s.known.grown = true
 	return s.find(func(e eventlog.Entry) error {
@@ -386,10 +387,15 @@ func (r *rerun) finish(w watcher, rest []uint64) error {
 	return nil
 }
 
-// over reports whether the pod is gone with all that was asked of the world for it, and told without its victims and
-// those that it was a victim of.
-func (s *podScan) over(m *scheduler.Machine, _ *mentions) bool {
-	return m.Cluster().Pod(s.uid) == nil && s.standsAlone(m)
+// over reports whether the pod is gone, or bound and its gang's members are known, with nothing that was asked of the
+// world for it, and told without its victims and those that it was a victim of.
+func (s *podScan) over(m *scheduler.Machine, known *mentions) bool {
+	p := m.Cluster().Pod(s.uid)
+	if p == nil || !s.standsAlone(m) {
+		return p == nil && s.standsAlone(m)
+	}
+	return p.Stage == cluster.Bound && known.knows(p) && (p.Group == nil || p.Group.Composite() == nil &&
+		!slices.ContainsFunc(p.Group.Members(), func(p *cluster.Pod) bool { return !known.knows(p) }))
 }
 
 func (s *podScan) standsAlone(m *scheduler.Machine) bool {

@@ -25,6 +25,8 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 		by := &leaps{search: found}
 		if err == nil && scan.history(opts.knownFrom()) != nil {
 			by.group = scan.group
+		}
+		if err == nil && scan.group.Name != "" && scan.gone == nil {
 			err = found.addMembers(scan.group)
 		}
 		if err == nil && scan.gone != nil {
