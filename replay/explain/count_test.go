@@ -46,7 +46,8 @@ func longLog(t *testing.T, gangs int) (*transcripts.Player, map[uint64][]byte) {
 // one that is bound: entries by number, entries one after the other, which are applied, and states restored.
 func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 	type counts struct{ picked, entries, states int }
-	most := map[string]counts{"gone pod": {40, 12, 1}, "gone gang": {40, 16, 2}, "bound pod": {50, 12, 1}}
+	most := map[string]counts{"gone pod": {40, 12, 1}, "gone gang": {40, 16, 2}, "bound pod": {50, 12, 1},
+		"bound gang": {50, 25, 1}}
 	for _, gangs := range []int{30, 120} {
 		s, states := longLog(t, gangs)
 		x := newIndex(t, s.Log(), 16)
@@ -74,6 +75,9 @@ func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 				want, got = explainPod(s.Log().Read, "ml/g5-1", plain), explainPod(c.Read(s.Log().Read), "ml/g5-1", quick)
 			case "gone gang":
 				want, got = explainGroup(s.Log().Read, "ml/g5", plain), explainGroup(c.Read(s.Log().Read), "ml/g5", quick)
+			case "bound gang":
+				name := fmt.Sprintf("ml/g%d", gangs-2)
+				want, got = explainGroup(s.Log().Read, name, plain), explainGroup(c.Read(s.Log().Read), name, quick)
 			case "bound pod":
 				name := fmt.Sprintf("ml/g%d-0", gangs-2)
 				want, got = explainPod(s.Log().Read, name, plain), explainPod(c.Read(s.Log().Read), name, quick)

@@ -451,11 +451,9 @@ func (h *gangHistory) leapt(from, to *scheduler.Machine, known *mentions) bool {
 	return (was == nil) == (is == nil) && h.rests(to, known) && conditionOf(was) == conditionOf(is)
 }
 
-// over reports whether the gang has no member and nothing is pending of it, and it is told without victims.
+// over reports whether nothing is pending of the gang, and it is told without victims.
 func (h *gangHistory) over(m *scheduler.Machine, known *mentions) bool {
-	g := h.gang(m)
-	return (g == nil || len(g.Members()) == 0) && h.rests(m, known) &&
-		len(h.preempted.list) == 0 && len(h.preemptedBy.list) == 0
+	return h.rests(m, known) && len(h.preempted.list) == 0 && len(h.preemptedBy.list) == 0
 }
 
 // goesWith says no: how each member goes is told.
