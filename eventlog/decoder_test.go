@@ -168,8 +168,8 @@ func TestADecoderRefusesWhatIsNotCanonical(t *testing.T) {
 		good := podRecord(t, p)
 		return reseal(append(append(bytes.Clone(good[:headerSize+1]), object...), 0, 0, 0, 0))
 	}
-	for _, at := range []string{"group", "group's length", "volume", "template", "container", "node", "metadata", "status",
-		"metadata's length", "spec's length", "status's length"} {
+	for _, at := range []string{"group", "group's length", "volume", "template", "container", "node", "metadata",
+		"status", "metadata's length", "spec's length", "status's length"} {
 		var d eventlog.Decoder
 		for range 3 {
 			if _, _, err := d.Record(build("")); err != nil {

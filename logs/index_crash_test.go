@@ -53,7 +53,8 @@ func putParts(t *testing.T, path string, of *logs.Source, from, upTo uint64) {
 func openLog(t *testing.T, path string, archives ...string) (*logs.Source, *strings.Builder) {
 	t.Helper()
 	notes := &strings.Builder{}
-	log, err := logs.Options{Archives: archives, Report: func(m string) { fmt.Fprintln(notes, m) }}.Open(t.Context(), path)
+	opts := logs.Options{Archives: archives, Report: func(m string) { fmt.Fprintln(notes, m) }}
+	log, err := opts.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,8 +199,9 @@ func TestAnIndexThatACrashLeftTellsTheSame(t *testing.T) {
 			write(filepath.Join(filepath.Dir(path), "part"), whole)
 			_ = os.Symlink(filepath.Join(filepath.Dir(path), "part"), third)
 		}, false, 40, ""},
-		{"the part of another range", func() { write(third, file(dir.File(index.Range{First: 41, Last: 80}))) }, false, 80,
-			"it says that it is of entries 41 to 80"},
+		{"the part of another range", func() {
+			write(third, file(dir.File(index.Range{First: 41, Last: 80})))
+		}, false, 80, "it says that it is of entries 41 to 80"},
 		{"all parts of another log", func() { putParts(t, path, other, 1, 240) }, false, 200, "it is not of this log"},
 		{"parts of entries that were lost", func() { putParts(t, path, longer, 161, 240) }, false, 0, ""},
 		{"a part that ends behind the log", func() { putParts(t, path, longer, 181, 220) }, false, 40, ""},
@@ -241,8 +243,8 @@ func TestAnIndexThatACrashLeftTellsTheSame(t *testing.T) {
 	}
 }
 
-// TestTheIndexBesideAWriterTellsTheSame: a reader sees the parts that the writer had written by the time that it looked,
-// and none of what came later.
+// TestTheIndexBesideAWriterTellsTheSame: a reader sees the parts that the writer had written by the time that it
+// looked, and none of what came later.
 func TestTheIndexBesideAWriterTellsTheSame(t *testing.T) {
 	path := t.TempDir() + "/a.log"
 	kept, err := logs.KeepOptions{SegmentBytes: 1}.Create(t.Context(), path)
@@ -269,7 +271,8 @@ func TestTheIndexBesideAWriterTellsTheSame(t *testing.T) {
 	late, _ := openLog(t, path)
 	putParts(t, path, late, 81, 200)
 	if x := indexIn(t, early); told(t, early, x) != want || x.Read() != 15 {
-		t.Errorf("a reader that came first has read %d entries for its index, want 15, or is told something else", x.Read())
+		t.Errorf("a reader that came first has read %d entries for its index, want 15, or is told something else",
+			x.Read())
 	}
 	if x := indexIn(t, late); told(t, late, x) != withoutIndex(t, path) || x.Read() != 0 {
 		t.Errorf("a reader that came last has read %d entries for its index, or is told something else", x.Read())
