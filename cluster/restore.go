@@ -57,11 +57,16 @@ func (s *State) Restore(r *canonical.Reader) error {
 
 // readObject reads an object behind its length.
 func readObject(r *canonical.Reader, res eventlog.Resource) (eventlog.Object, error) {
+	return decodeObject(r, res, nil)
+}
+
+// decodeObject is readObject with a memo, which may be nil.
+func decodeObject(r *canonical.Reader, res eventlog.Resource, decoder *eventlog.Decoder) (eventlog.Object, error) {
 	b := r.Bytes(string(res))
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	obj, memory, err := eventlog.DecodeObject(res, b, r.Memory())
+	obj, memory, err := decoder.Object(res, b, r.Memory())
 	r.Fail("object", err)
 	r.Take("object", memory)
 	return obj, r.Err()
@@ -164,8 +169,9 @@ type restoredPod struct {
 // readPods reads the pods, makes them members of their groups, and returns them in the order of the encoding.
 func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
 	pods := make([]restoredPod, r.Count("pods", 6))
+	var decoder eventlog.Decoder
 	for i := range pods {
-		obj, err := readObject(r, eventlog.Pods)
+		obj, err := decodeObject(r, eventlog.Pods, &decoder)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ func Canonical(res Resource, obj Object) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := decodePayload(KindUpserted, b)
+	p, err := decodePayload(KindUpserted, b, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read back: %w", err)
 	}

@@ -51,7 +51,10 @@ func (c *Chain) Record(rec []byte) (Record, error) {
 }
 
 // Entry is Record, and decodes the entry, which is not looked into before it is known to be the next one.
-func (c *Chain) Entry(rec []byte) (Entry, error) {
+func (c *Chain) Entry(rec []byte) (Entry, error) { return c.entry(rec, nil) }
+
+// entry is Entry, decoded by d.
+func (c *Chain) entry(rec []byte, d *Decoder) (Entry, error) {
 	seq, prev, err := RecordPlace(rec)
 	if err != nil {
 		return Entry{}, err
@@ -60,7 +63,7 @@ func (c *Chain) Entry(rec []byte) (Entry, error) {
 	if err := next.pass(rec, seq, prev); err != nil {
 		return Entry{}, err
 	}
-	e, _, err := decodeChecked(rec)
+	e, _, err := decodeChecked(rec, d)
 	if err != nil {
 		return Entry{}, err
 	}

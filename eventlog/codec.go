@@ -135,14 +135,14 @@ func HashRecord(rec []byte) [32]byte { return sha256.Sum256(rec) }
 // AppendRecord makes the same bytes again. The entry keeps nothing of b. Errors name the field and the
 // place in the record; none panics, and none allocates more than DecodeMemory of the record's size.
 func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
-	if err := checkFrame(b); err != nil {
-		return Entry{}, prev, fmt.Errorf("record: %w", err)
-	}
-	return decodeChecked(b)
+	return (*Decoder)(nil).Record(b)
 }
 
-// decodeChecked is DecodeRecord of what has passed checkFrame.
-func decodeChecked(b []byte) (e Entry, prev [32]byte, err error) {
+// recordError says that err is of a record.
+func recordError(err error) error { return fmt.Errorf("record: %w", err) }
+
+// decodeChecked is Decoder.Record of what has passed checkFrame.
+func decodeChecked(b []byte, d *Decoder) (e Entry, prev [32]byte, err error) {
 	e.Seq = binary.BigEndian.Uint64(b[offsetSeq:])
 	e.Epoch = binary.BigEndian.Uint64(b[offsetEpoch:])
 	e.Time = Time(binary.BigEndian.Uint64(b[offsetTime:]))
@@ -151,7 +151,7 @@ func decodeChecked(b []byte) (e Entry, prev [32]byte, err error) {
 	if e.Seq == 0 {
 		return Entry{}, prev, errors.New("record: sequence number 0 at byte 3: the first is 1")
 	}
-	e.Payload, err = decodePayload(Kind(b[offsetKind]), b[headerSize:len(b)-checksumSize])
+	e.Payload, err = decodePayload(Kind(b[offsetKind]), b[headerSize:len(b)-checksumSize], d)
 	if err != nil {
 		return Entry{}, prev, fmt.Errorf("record of entry %d: %w", e.Seq, err)
 	}
@@ -223,7 +223,7 @@ func versionOf(res Resource) byte {
 // without looking into its payload: that may still be what DecodeRecord refuses.
 func RecordPlace(b []byte) (seq uint64, prev [32]byte, err error) {
 	if err := checkFrame(b); err != nil {
-		return 0, prev, fmt.Errorf("record: %w", err)
+		return 0, prev, recordError(err)
 	}
 	return binary.BigEndian.Uint64(b[offsetSeq:]), [32]byte(b[offsetPrev:headerSize]), nil
 }

@@ -109,7 +109,7 @@ func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 	if err != nil {
 		return nil, Encoding{}, err
 	}
-	logged, err := readUpserted(enc.bytes[encodingPayload:], true)
+	logged, err := readUpserted(enc.bytes[encodingPayload:], true, nil)
 	if errors.Is(err, errNotCanonical) {
 		return c.loggedAsRead(info, enc)
 	}
@@ -130,7 +130,7 @@ func (c *Encoder) loggedAsRead(info *resourceInfo, enc Encoding) (*Upserted, Enc
 	if enc, err = c.Encode(&Upserted{Resource: info.resource, Object: read}); err != nil {
 		return nil, Encoding{}, err
 	}
-	logged, err := readUpserted(enc.bytes[encodingPayload:], true)
+	logged, err := readUpserted(enc.bytes[encodingPayload:], true, nil)
 	if err != nil {
 		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
 	}

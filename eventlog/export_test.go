@@ -11,3 +11,9 @@ func KeptAnnotations(res Resource) []string { return keptAnnotations[res] }
 
 // ImageWithoutCredentials is imageWithoutCredentials.
 var ImageWithoutCredentials = imageWithoutCredentials
+
+// Remembered returns how many specs a Decoder remembers.
+func (d *Decoder) Remembered() int { return len(d.specs) }
+
+// MaxShared is maxShared.
+const MaxShared = maxShared

@@ -36,6 +36,11 @@ func AppendObject(dst []byte, obj Object) ([]byte, error) {
 // memory is how many bytes the object takes, an estimate from above; an object that would take more than most is
 // refused before it is decoded.
 func DecodeObject(res Resource, b []byte, most int) (obj Object, memory int, err error) {
+	return (*Decoder)(nil).Object(res, b, most)
+}
+
+// Object is DecodeObject.
+func (d *Decoder) Object(res Resource, b []byte, most int) (obj Object, memory int, err error) {
 	if IsOwn(res) {
 		memory, _ = sizeOwn(b)
 		if memory > most {
@@ -54,7 +59,7 @@ func DecodeObject(res Resource, b []byte, most int) (obj Object, memory int, err
 	obj = info.object()
 	if proto, ok := obj.(protoObject); ok {
 		if memory, err = infoWire[info.code].checkWithin(b, most); err == nil {
-			err = proto.Unmarshal(b)
+			err = d.unmarshal(proto, b, false)
 		}
 	} else {
 		memory = plainFactor * len(b)

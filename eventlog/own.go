@@ -500,7 +500,7 @@ func (c *Encoder) loggedOwn(up *Upserted) (*Upserted, Encoding, error) {
 	if err != nil {
 		return nil, Encoding{}, err
 	}
-	logged, err := decodeUpserted(enc.bytes[encodingPayload:])
+	logged, err := readUpserted(enc.bytes[encodingPayload:], false, nil)
 	if err != nil {
 		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
 	}

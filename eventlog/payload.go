@@ -71,7 +71,7 @@ func appendPayload(dst []byte, p Payload) ([]byte, error) {
 }
 
 // decodePayload is the inverse of appendPayload.
-func decodePayload(kind Kind, b []byte) (Payload, error) {
+func decodePayload(kind Kind, b []byte, d *Decoder) (Payload, error) {
 	var (
 		p    Payload
 		name string
@@ -85,7 +85,7 @@ func decodePayload(kind Kind, b []byte) (Payload, error) {
 	case KindEpochStarted:
 		name, p = "epoch started", r.epochStarted()
 	case KindUpserted:
-		u, err := decodeUpserted(b)
+		u, err := readUpserted(b, false, d)
 		if err != nil {
 			return nil, fmt.Errorf("upserted: %w", err)
 		}

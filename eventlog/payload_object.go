@@ -15,12 +15,17 @@ import (
 	volcanov1beta1 "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
-// protoObject is an object of the Kubernetes API with its generated protobuf methods.
-type protoObject interface {
-	Object
+// protoMessage is a type of the Kubernetes API with its generated protobuf methods.
+type protoMessage interface {
 	Size() int
 	MarshalToSizedBuffer(b []byte) (int, error)
 	Unmarshal(b []byte) error
+}
+
+// protoObject is an object of the Kubernetes API with these.
+type protoObject interface {
+	Object
+	protoMessage
 }
 
 // upserted writes the resource's number and the object, which fills the rest of the payload: Kubernetes
@@ -59,10 +64,8 @@ func (w *payloadWriter) upserted(p *Upserted) {
 	}
 }
 
-func decodeUpserted(b []byte) (*Upserted, error) { return readUpserted(b, false) }
-
-// readUpserted is decodeUpserted; checked says that upserted has just written b, which checks its shape.
-func readUpserted(b []byte, checked bool) (*Upserted, error) {
+// readUpserted is the inverse of upserted; checked says that that has just written b, which checks its shape.
+func readUpserted(b []byte, checked bool, d *Decoder) (*Upserted, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("resource at byte %d: record ends before it", headerSize)
 	}
@@ -83,7 +86,7 @@ func readUpserted(b []byte, checked bool) (*Upserted, error) {
 			err = infoWire[info.code].check(b[1:])
 		}
 		if err == nil {
-			err = unmarshalProto(obj, b[1:])
+			err = d.unmarshal(obj, b[1:], true)
 		}
 	default:
 		err = unmarshalCustom(info, obj, b[1:])
@@ -97,19 +100,14 @@ func readUpserted(b []byte, checked bool) (*Upserted, error) {
 // errNotCanonical says that bytes mean an object but are not the ones that the object is written as.
 var errNotCanonical = errors.New("not in canonical form")
 
-// unmarshalProto reads an object of which the shape was checked.
-func unmarshalProto(obj protoObject, b []byte) error {
-	if err := obj.Unmarshal(b); err != nil {
-		return err
-	}
-	if obj.Size() != len(b) {
+// isCanonical returns an error unless m, which was read from b, is written as b; scratch is overwritten.
+func isCanonical(m protoMessage, b []byte, scratch *[]byte) error {
+	if m.Size() != len(b) {
 		return errNotCanonical
 	}
-	scratch := encodings.Get().(*[]byte)
-	defer encodings.Put(scratch)
 	again := slices.Grow((*scratch)[:0], len(b))[:len(b)]
 	*scratch = again
-	if _, err := obj.MarshalToSizedBuffer(again); err != nil {
+	if _, err := m.MarshalToSizedBuffer(again); err != nil {
 		return err
 	}
 	if !bytes.Equal(again, b) {

@@ -24,6 +24,8 @@ type cursor struct {
 	batch  []byte
 	ends   []int
 	gap    error // what is wrong behind the batch
+
+	decoder eventlog.Decoder // of the entries
 }
 
 // fill copies the next records, up to entry last, out of s, which holds the next one. It may fail with
@@ -99,7 +101,7 @@ func drain[T any](c *cursor, decode func(rec []byte) (T, error), yield func(T, e
 
 // entry returns the next entry, checked.
 func (c *cursor) entry(rec []byte) (eventlog.Entry, error) {
-	e, err := c.chain.Entry(rec)
+	e, err := c.decoder.Entry(&c.chain, rec)
 	return e, c.pass(err)
 }
 

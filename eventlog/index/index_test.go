@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -89,6 +90,43 @@ func TestAPartNamesTheEntriesThatANaiveReaderFinds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAPartOfManyNamesTellsWhatNamesEach asks for keys one by one, some at a time and all at once, of a part with
+// thousands of names, as it was made and as it is read.
+func TestAPartOfManyNamesTellsWhatNamesEach(t *testing.T) {
+	const pods, times = 3000, 3
+	var b index.Builder
+	want := map[index.Key][]uint64{}
+	for i := range uint64(pods * times) {
+		uid := types.UID(fmt.Sprint(i % pods))
+		e := eventlog.Entry{Seq: 5 + i, Epoch: 1, Time: 9, Payload: &eventlog.BindResult{UID: uid}}
+		if err := b.Add(e); err != nil {
+			t.Fatal(err)
+		}
+		want[index.UID(uid)] = append(want[index.UID(uid)], e.Seq)
+	}
+	made := b.Part([32]byte{1})
+	read, err := index.Decode(made.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := slices.Sorted(maps.Keys(want))
+	for what, p := range map[string]*index.Part{"made": made, "read": read} {
+		for _, n := range []int{1, 7, len(keys)} {
+			for some := range slices.Chunk(keys, n) {
+				var all []uint64
+				for _, k := range some {
+					all = append(all, want[k]...)
+				}
+				absent := index.UID("absent")
+				asked := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(some), absent))))
+				if got := p.Naming(asked, nil); !slices.Equal(got, all) {
+					t.Fatalf("%s: %d keys from %d on: %v, want %v", what, n, some[0], got, all)
+				}
+			}
+		}
+	}
 }
 
 // somePart is a part of a few entries.

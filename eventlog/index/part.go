@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -59,6 +60,16 @@ type Facts struct {
 type Part struct {
 	Facts
 	names []byte
+	marks []mark // behind every markEvery-th key, so that what names a key is found without going through all
+}
+
+// markEvery is how many keys lie between two marks.
+const markEvery = 64
+
+// A mark is a place in names: behind a key, and what names it.
+type mark struct {
+	key uint64
+	at  int
 }
 
 // Size returns about how many bytes of memory the part takes.
@@ -111,7 +122,7 @@ func (b *Builder) Part(hash [32]byte) *Part {
 	slices.Sort(b.pairs)
 	pairs := slices.Compact(b.pairs)
 	key := uint64(0)
-	for len(pairs) > 0 {
+	for i := 0; len(pairs) > 0; i++ {
 		n := 1
 		for n < len(pairs) && pairs[n]>>32 == pairs[0]>>32 {
 			n++
@@ -125,6 +136,9 @@ func (b *Builder) Part(hash [32]byte) *Part {
 			p.names = binary.AppendUvarint(p.names, at-before)
 			before = at
 		}
+		if i%markEvery == markEvery-1 {
+			p.marks = append(p.marks, mark{key, len(p.names)})
+		}
 		pairs = pairs[n:]
 	}
 	p.names = slices.Clip(p.names)
@@ -135,22 +149,35 @@ func (b *Builder) Part(hash [32]byte) *Part {
 // Naming appends the entries that name one of the keys, which are sorted and each there once, to dst. What it appends
 // is in no order, and may hold an entry twice.
 func (p *Part) Naming(wanted []Key, dst []uint64) []uint64 {
-	r := reader{b: p.names}
-	key := uint64(0)
-	for len(r.b) > 0 && len(wanted) > 0 {
-		key += r.uvarint()
-		for len(wanted) > 0 && uint64(wanted[0]) < key {
-			wanted = wanted[1:]
+	at, key := 0, uint64(0) // behind which key it stands
+	for _, k := range wanted {
+		i := sort.Search(len(p.marks), func(i int) bool { return p.marks[i].key >= uint64(k) }) - 1
+		if i >= 0 && p.marks[i].at > at {
+			at, key = p.marks[i].at, p.marks[i].key
 		}
-		named := len(wanted) > 0 && uint64(wanted[0]) == key
+		dst, at, key = p.naming(uint64(k), at, key, dst)
+	}
+	return dst
+}
+
+// naming appends what names k to dst. It begins at a place behind a key that is below k, and returns one behind the
+// last key that is not above k.
+func (p *Part) naming(k uint64, at int, key uint64, dst []uint64) ([]uint64, int, uint64) {
+	r := reader{b: p.names[at:]}
+	for len(r.b) > 0 {
+		next := key + r.uvarint()
+		if next > k {
+			break
+		}
 		seq := p.First
 		for range r.uvarint() {
-			if seq += r.uvarint(); named {
+			if seq += r.uvarint(); next == k {
 				dst = append(dst, seq)
 			}
 		}
+		at, key = len(p.names)-len(r.b), next
 	}
-	return dst
+	return dst, at, key
 }
 
 // Encode returns the part as bytes: the same ones for the same entries.
@@ -250,7 +277,7 @@ func Decode(b []byte) (*Part, error) {
 	return p, p.check()
 }
 
-// check sees that the names can be read, and are of entries of the part.
+// check sees that the names can be read, and are of entries of the part, and makes the marks.
 func (p *Part) check() error {
 	r := reader{b: p.names}
 	key, span := uint64(0), p.Last-p.First
@@ -266,6 +293,9 @@ func (p *Part) check() error {
 			if at += step; r.failed || at > span || step > span || step == 0 && j > 0 {
 				return fmt.Errorf("%w: the key %d of its names", ErrDamaged, i)
 			}
+		}
+		if i%markEvery == markEvery-1 {
+			p.marks = append(p.marks, mark{key, len(p.names) - len(r.b)})
 		}
 	}
 	return nil

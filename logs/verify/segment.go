@@ -259,10 +259,11 @@ func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
 // what is wrong with that one is said by the part that it is in.
 func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
 	p.span = merkle.NewSpan(from - 1)
+	var decoder eventlog.Decoder
 	for r, err := range s.Records(context.Background(), max(from-1, s.First), to) {
 		var e eventlog.Entry
 		if err == nil {
-			if e, _, err = eventlog.DecodeRecord(r.Bytes); err != nil {
+			if e, _, err = decoder.Record(r.Bytes); err != nil {
 				err = eventlog.DamageAt(s.Path, r.Seq, err)
 			}
 		}

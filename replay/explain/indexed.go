@@ -143,6 +143,17 @@ func newSearch(ctx context.Context, opts *Options, known *mentions) (*search, er
 	return s, nil
 }
 
+// naming returns the entries up to the point in question that may name one of the keys.
+func (s *search) naming(keys ...index.Key) ([]uint64, error) {
+	seqs, err := s.opts.Index.Naming(s.ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	from, _ := slices.BinarySearch(seqs, s.opts.Base+1)
+	to, _ := slices.BinarySearch(seqs, s.at.Seq+1)
+	return seqs[min(from, to):to], nil
+}
+
 // find looks for the entries that name what is known by now, and has note look at those that are new, until that adds
 // no more.
 func (s *search) find(note func(eventlog.Entry) error) error {
@@ -154,13 +165,10 @@ func (s *search) find(note func(eventlog.Entry) error) error {
 		for k := range s.known.keys {
 			keys = append(keys, k)
 		}
-		seqs, err := s.opts.Index.Naming(s.ctx, keys...)
-		if err != nil {
+		var err error
+		if s.seqs, err = s.naming(keys...); err != nil {
 			return err
 		}
-		from, _ := slices.BinarySearch(seqs, s.opts.Base+1)
-		to, _ := slices.BinarySearch(seqs, s.at.Seq+1)
-		s.seqs = seqs[min(from, to):to]
 		if len(s.seqs) == seen {
 			continue
 		}
@@ -275,7 +283,8 @@ func scanGroup(ctx context.Context, read Reader, opts *Options, to *groupScan) (
 	return s, s.take(read, to)
 }
 
-// addMembers has the other members of a pod's gang, with which it may be pending, looked for as well.
+// addMembers has the other members of a pod's gang looked for as well: it may be pending with them, and how many of
+// them are on nodes is told in any case.
 func (s *search) addMembers(group types.NamespacedName) error {
 	s.known.grown = true
 	return s.find(func(e eventlog.Entry) error {
@@ -304,6 +313,16 @@ type leaps struct {
 	*search
 	group  types.NamespacedName // that must not be admitted with others; the zero value for none
 	failed uint64               // the snapshot that could not be leapt to
+	own    []uint64             // of seqs those that may name the pod itself, or begin an epoch; nil if all count
+}
+
+// remain reports whether one of the last entries that concern what is explained is of those that count when it is gone.
+func (l *leaps) remain(rest []uint64) bool {
+	if len(rest) == 0 || l.own == nil {
+		return len(rest) > 0
+	}
+	i, _ := slices.BinarySearch(l.own, rest[0])
+	return i < len(l.own)
 }
 
 // leap goes on at the newest snapshot before the next entry that concerns what is explained, if there is one far enough
@@ -317,10 +336,14 @@ func (r *rerun) leap(w watcher) error {
 		return errWhole
 	}
 	next := r.at.Seq + 1
-	if i, _ := slices.BinarySearch(l.seqs, m.Seq()+1); i < len(l.seqs) {
+	i, _ := slices.BinarySearch(l.seqs, m.Seq()+1)
+	if err := r.finish(w, l.seqs[i:]); err != nil || r.over {
+		return err
+	}
+	if i < len(l.seqs) {
 		next = l.seqs[i]
 	}
-	i, _ := slices.BinarySearch(r.opts.Snapshots, next)
+	i, _ = slices.BinarySearch(r.opts.Snapshots, next)
 	if i == 0 {
 		return nil
 	}
@@ -341,6 +364,51 @@ func (r *rerun) leap(w watcher) error {
 	}
 	r.machine = later
 	return r.leap(w)
+}
+
+// finish ends the second reading before the point in question if no state from here on can mean anything to the
+// answer: what is explained is gone, and rest, the entries ahead that concern it, are none, or the one that takes it
+// away. So the state at the point in question, and that in which it went, need not be made.
+func (r *rerun) finish(w watcher, rest []uint64) error {
+	m, l := r.machine, r.leaps
+	if len(rest) > 0 && !l.remain(rest[1:]) && w.goesWith(m, rest[0], l.known) {
+		for e, err := range r.opts.Index.Pick(l.ctx, rest[:1]) {
+			if err != nil {
+				return err
+			}
+			e.Seq = m.Seq() + 1 // as if it came next: what is between concerns others
+			if err := m.Apply(e); err != nil {
+				return fmt.Errorf("replay: entry %d: %w", rest[0], err)
+			}
+		}
+		rest = rest[1:]
+	}
+	r.over = !l.remain(rest) && w.over(m, l.known)
+	return nil
+}
+
+// over reports whether the pod is gone, or bound and its gang's members are known, with nothing that was asked of the
+// world for it, and told without its victims and those that it was a victim of.
+func (s *podScan) over(m *scheduler.Machine, known *mentions) bool {
+	p := m.Cluster().Pod(s.uid)
+	if p == nil || !s.standsAlone(m) {
+		return p == nil && s.standsAlone(m)
+	}
+	return p.Stage == cluster.Bound && known.knows(p) && (p.Group == nil || p.Group.Composite() == nil &&
+		!slices.ContainsFunc(p.Group.Members(), func(p *cluster.Pod) bool { return !known.knows(p) }))
+}
+
+func (s *podScan) standsAlone(m *scheduler.Machine) bool {
+	return m.Queue().Find(s.uid) == nil && !s.lostTo.exists() && len(s.preempted) == 0 &&
+		m.AskedBy(s.uid, scheduler.Evict) == 0 && m.AskedBy(s.uid, scheduler.Bind) == 0
+}
+
+// goesWith reports whether nothing is told of the entry, which is the next one that concerns the pod, but that it takes
+// the pod away from the node where it is bound.
+func (s *podScan) goesWith(m *scheduler.Machine, seq uint64, known *mentions) bool {
+	p := m.Cluster().Pod(s.uid)
+	return p != nil && p.Stage == cluster.Bound && s.gone != nil && s.gone.Seq == seq && s.goneHow == "Deleted" &&
+		known.knows(p) && s.standsAlone(m)
 }
 
 // rests reports whether the pod is where only entries that name it, its gang or its node can change what is told of it.
@@ -383,6 +451,19 @@ func (h *gangHistory) leapt(from, to *scheduler.Machine, known *mentions) bool {
 	return (was == nil) == (is == nil) && h.rests(to, known) && conditionOf(was) == conditionOf(is)
 }
 
+// over reports whether nothing is pending of the gang, and it is told without victims.
+func (h *gangHistory) over(m *scheduler.Machine, known *mentions) bool {
+	return h.rests(m, known) && len(h.preempted.list) == 0 && len(h.preemptedBy.list) == 0
+}
+
+// goesWith says no: how each member goes is told.
+func (h *gangHistory) goesWith(*scheduler.Machine, uint64, *mentions) bool { return false }
+
+// over says no: the gang is pending.
+func (w podOfGang) over(*scheduler.Machine, *mentions) bool { return false }
+
+func (w podOfGang) goesWith(*scheduler.Machine, uint64, *mentions) bool { return false }
+
 func (w podOfGang) rests(m *scheduler.Machine, known *mentions) bool {
 	return w.podScan.rests(m, known) && w.gang.rests(m, known)
 }
@@ -395,3 +476,7 @@ func (w podOfGang) leapt(from, to *scheduler.Machine, known *mentions) bool {
 func (w *compositeWatch) rests(*scheduler.Machine, *mentions) bool { return false }
 
 func (w *compositeWatch) leapt(_, _ *scheduler.Machine, _ *mentions) bool { return false }
+
+func (w *compositeWatch) over(*scheduler.Machine, *mentions) bool { return false }
+
+func (w *compositeWatch) goesWith(*scheduler.Machine, uint64, *mentions) bool { return false }

@@ -243,7 +243,9 @@ func explainPod(read explain.Reader, name string, opts explain.Options) string {
 	if err != nil {
 		return err.Error()
 	}
-	return asJSON(x)
+	var text strings.Builder
+	_ = render.Pod(&text, x)
+	return asJSON(x) + "\n" + text.String()
 }
 
 func explainGroup(read explain.Reader, name string, opts explain.Options) string {
@@ -252,7 +254,9 @@ func explainGroup(read explain.Reader, name string, opts explain.Options) string
 	if err != nil {
 		return err.Error()
 	}
-	return asJSON(x)
+	var text strings.Builder
+	_ = render.Group(&text, x)
+	return asJSON(x) + "\n" + text.String()
 }
 
 func asJSON(v any) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
@@ -24,7 +25,12 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 		by := &leaps{search: found}
 		if err == nil && scan.history(opts.knownFrom()) != nil {
 			by.group = scan.group
+		}
+		if err == nil && scan.group.Name != "" && scan.gone == nil {
 			err = found.addMembers(scan.group)
+		}
+		if err == nil && scan.gone != nil {
+			by.own, err = found.naming(index.UID(scan.uid), index.Pod(scan.name), index.Barrier())
 		}
 		var x *answer.Pod
 		if err == nil {

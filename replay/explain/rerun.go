@@ -33,6 +33,7 @@ type rerun struct {
 	trials map[queue.Key]*trial
 	failed error
 	leaps  *leaps // nil if every entry is applied
+	over   bool   // no later state means anything to the answer: the machine's may be an earlier one
 }
 
 func newRerun(opts Options, at answer.Point) *rerun {
@@ -108,6 +109,12 @@ type watcher interface {
 	// leapt is told that the reading goes on at a later state, and reports whether it could: nothing of what the
 	// watcher would have seen on the way is lost. If not, the watcher is as it was.
 	leapt(from, to *scheduler.Machine, known *mentions) bool
+	// over reports whether no later state means anything to what is told of the watcher, if no entry ahead names what
+	// is known.
+	over(m *scheduler.Machine, known *mentions) bool
+	// goesWith reports whether all that an entry ahead means, the next one that names what is known, is that it takes
+	// away what is told, so that it may be applied to the state at hand.
+	goesWith(m *scheduler.Machine, seq uint64, known *mentions) bool
 }
 
 // run applies the entries up to the point in question, before the eyes of w.
@@ -115,7 +122,7 @@ func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
 	if err := r.leap(w); err != nil {
 		return err
 	}
-	for r.machine.Seq() < r.at.Seq {
+	for !r.over && r.machine.Seq() < r.at.Seq {
 		if err := r.walk(ctx, read, w); err != nil {
 			return err
 		}
@@ -149,7 +156,7 @@ func (r *rerun) walk(ctx context.Context, read Reader, w watcher) error {
 		if err := r.leap(w); err != nil {
 			return err
 		}
-		if r.machine.Seq() != e.Seq || e.Seq == r.at.Seq {
+		if r.over || r.machine.Seq() != e.Seq || e.Seq == r.at.Seq {
 			return nil
 		}
 	}

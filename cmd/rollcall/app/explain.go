@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/headroom"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
@@ -211,8 +211,7 @@ func explainOne(
 		return err
 	}
 	// States are made that live as long as the answer takes: collecting garbage less often is a fifth of the time.
-	defer debug.SetGCPercent(debug.SetGCPercent(explainGCPercent))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(explainMemory))
+	defer headroom.Spend(explainGCPercent, explainMemory)()
 	log, err := from.open(cmd.Context(), args[0])
 	if err != nil {
 		return err

@@ -1,0 +1,235 @@
+package eventlog
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// A Decoder decodes records and objects as DecodeRecord and DecodeObject do, with the same results and errors, and
+// remembers what it has decoded of the specs of pods: pods of one template share the memory of what is the same in
+// their specs. That is most of what decoding a pod costs. So what is shared must not be written to, as nothing of an
+// object is that others may have; no Quantity is shared that encoding an object writes to.
+//
+// For example, of the 64 pods of a gang two are decoded whole. Of the others only the metadata, the status and the node
+// are, and their containers are those of the second one.
+//
+// What it remembers is a memo, and bounded. The zero Decoder is ready, and a nil one remembers nothing. It is not safe
+// for concurrent use, and what it gives out is for one goroutine at a time as long as that encodes it.
+type Decoder struct {
+	// specs are by the bytes of all their fields but those that ownOfPod names.
+	specs map[string]*sharedSpec
+	// seen has the checksums of such bytes that came once: what comes only once is not worth being remembered.
+	seen [256]uint32
+
+	// of the spec that was looked up last: the fields of ownOfPod, and the others; common is empty if it cannot be
+	// remembered
+	own, common, scratch []byte
+}
+
+// A sharedSpec is a spec without the fields of ownOfPod.
+type sharedSpec struct {
+	spec v1.PodSpec
+	// canonical says that its bytes are the ones that it is written as.
+	canonical bool
+}
+
+const (
+	// maxShared is how many specs a Decoder remembers, and maxSharedSize of how many bytes each is at the most.
+	maxShared     = 64
+	maxSharedSize = 16 << 10
+)
+
+// The numbers of the fields of a pod.
+const (
+	podMetadata = iota + 1
+	podSpec
+	podStatus
+)
+
+// The numbers of the fields of a pod's spec in which pods of one template differ.
+const (
+	specVolumes         = 1 // the name of a service account's token is made for each pod
+	specNodeName        = 10
+	specSchedulingGroup = 43
+)
+
+func ownOfPod(number uint64) bool {
+	return number == specVolumes || number == specNodeName || number == specSchedulingGroup
+}
+
+// Record is DecodeRecord.
+func (d *Decoder) Record(b []byte) (e Entry, prev [32]byte, err error) {
+	if err := checkFrame(b); err != nil {
+		return Entry{}, prev, recordError(err)
+	}
+	return decodeChecked(b, d)
+}
+
+// Entry is Chain.Entry.
+func (d *Decoder) Entry(c *Chain, rec []byte) (Entry, error) { return c.entry(rec, d) }
+
+// unmarshal reads an object of which the shape was checked. canonical says that b must be what it is written as.
+func (d *Decoder) unmarshal(obj protoObject, b []byte, canonical bool) error {
+	pod, isPod := obj.(*v1.Pod)
+	if isPod && d != nil {
+		if d.pod(b, pod, canonical) {
+			return nil
+		}
+		*pod = v1.Pod{}
+	}
+	if err := obj.Unmarshal(b); err != nil {
+		return err
+	}
+	if canonical {
+		scratch := encodings.Get().(*[]byte)
+		defer encodings.Put(scratch)
+		if err := isCanonical(obj, b, scratch); err != nil {
+			return err
+		}
+	}
+	if isPod && d != nil {
+		d.remember(&pod.Spec, canonical)
+	}
+	return nil
+}
+
+// pod reads a pod of which the shape was checked, if its spec is one that is remembered. If it returns false, nothing
+// is known of b, and pod is of no use. canonical says that b must be what the pod is written as.
+func (d *Decoder) pod(b []byte, pod *v1.Pod, canonical bool) bool {
+	d.common = d.common[:0]
+	var parts [podStatus + 1][]byte
+	for number := podMetadata; number <= podStatus; number++ {
+		f, ok := cutField(b)
+		if !ok || f.number != uint64(number) {
+			return false
+		}
+		parts[number], b = f.content, b[len(f.whole):]
+	}
+	return len(b) == 0 && d.spec(parts[podSpec], &pod.Spec, canonical) &&
+		d.part(&pod.ObjectMeta, parts[podMetadata], canonical) && d.part(&pod.Status, parts[podStatus], canonical)
+}
+
+// spec is pod for its spec.
+func (d *Decoder) spec(b []byte, spec *v1.PodSpec, canonical bool) bool {
+	d.own = d.own[:0]
+	for len(b) > 0 {
+		f, ok := cutField(b)
+		if !ok {
+			d.common = d.common[:0]
+			return false
+		}
+		if ownOfPod(f.number) {
+			d.own = append(d.own, f.whole...)
+		} else {
+			d.common = append(d.common, f.whole...)
+		}
+		b = b[len(f.whole):]
+	}
+	known := d.specs[string(d.common)]
+	if known == nil || canonical && !(known.canonical && d.ownCanonical()) {
+		return false
+	}
+	*spec = known.spec
+	return spec.Unmarshal(d.own) == nil
+}
+
+// ownCanonical reports whether the fields of ownOfPod are what they are written as: of those that are messages, each
+// is.
+func (d *Decoder) ownCanonical() bool {
+	for b := d.own; len(b) > 0; {
+		f, _ := cutField(b)
+		b = b[len(f.whole):]
+		if f.number == specVolumes && !d.part(&v1.Volume{}, f.content, true) ||
+			f.number == specSchedulingGroup && !d.part(&v1.PodSchedulingGroup{}, f.content, true) {
+			return false
+		}
+	}
+	return true
+}
+
+// part reads a message.
+func (d *Decoder) part(m protoMessage, b []byte, canonical bool) bool {
+	if err := m.Unmarshal(b); err != nil || !canonical {
+		return err == nil
+	}
+	return isCanonical(m, b, &d.scratch) == nil
+}
+
+// remember remembers the spec of a pod that pod has failed to read, and that was decoded from the same bytes then.
+func (d *Decoder) remember(spec *v1.PodSpec, canonical bool) {
+	if len(d.common) == 0 || len(d.common) > maxSharedSize || writtenByEncoding(spec) {
+		return
+	}
+	sum := crc32.Checksum(d.common, castagnoli)
+	if seen := &d.seen[sum%uint32(len(d.seen))]; *seen != sum {
+		*seen = sum
+		return
+	}
+	if d.specs == nil || len(d.specs) >= maxShared {
+		d.specs = map[string]*sharedSpec{}
+	}
+	shared := &sharedSpec{spec: *spec, canonical: canonical}
+	shared.spec.Volumes, shared.spec.NodeName, shared.spec.SchedulingGroup = nil, "", nil
+	d.specs[string(d.common)] = shared
+}
+
+// writtenByEncoding reports whether encoding a pod may write into what it shares of its spec: a Quantity that is no
+// value of a map keeps its text. Only environment variables have one; those that Trim leaves a pod have none.
+func writtenByEncoding(spec *v1.PodSpec) bool {
+	for i := range spec.InitContainers {
+		if len(spec.InitContainers[i].Env) > 0 {
+			return true
+		}
+	}
+	for i := range spec.Containers {
+		if len(spec.Containers[i].Env) > 0 {
+			return true
+		}
+	}
+	for i := range spec.EphemeralContainers {
+		if len(spec.EphemeralContainers[i].Env) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// A cutOff is the first field of a message.
+type cutOff struct {
+	number uint64
+	// content is what a field with a length holds, whole is all of it.
+	content, whole []byte
+}
+
+// cutField returns the first field of b, whose shape was checked. ok is false if what is before its content, or a
+// number that it holds, is not in its shortest form.
+func cutField(b []byte) (f cutOff, ok bool) {
+	tag, n := shortUvarint(b)
+	if n <= 0 {
+		return f, false
+	}
+	value, m := shortUvarint(b[n:])
+	if m <= 0 {
+		return f, false
+	}
+	end := n + m
+	if f.number = tag >> 3; tag&7 == protoBytes {
+		if value > uint64(len(b)-end) {
+			return f, false
+		}
+		f.content = b[end : end+int(value)]
+		end += int(value)
+	}
+	f.whole = b[:end]
+	return f, true
+}
+
+// shortUvarint is binary.Uvarint of a number in its shortest form; n is 0 for another one.
+func shortUvarint(b []byte) (v uint64, n int) {
+	if v, n = binary.Uvarint(b); n > 1 && b[n-1] == 0 {
+		return 0, 0
+	}
+	return v, n
+}

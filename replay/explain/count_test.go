@@ -1,0 +1,97 @@
+package explain_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/snapshot"
+	"github.com/rollcall-sched/rollcall/transcripts"
+)
+
+// longLog is a log in which so many gangs of two come, are placed, and go again but for the last three, and its
+// snapshots, which lie 10 entries apart.
+func longLog(t *testing.T, gangs int) (*transcripts.Player, map[uint64][]byte) {
+	t.Helper()
+	s := transcripts.New(t)
+	s.Configure(configurationOfHistories)
+	s.Step("node n0 cpu=64")
+	for i := range gangs {
+		s.Step(fmt.Sprintf("group ml/g%d min=2", i))
+		s.Step(fmt.Sprintf("pod ml/g%d- group=g%d count=2 cpu=1", i, i))
+		if gone := i - 3; gone >= 0 {
+			s.Step(fmt.Sprintf("delete pods ml/g%d-0", gone))
+			s.Step(fmt.Sprintf("delete pods ml/g%d-1", gone))
+			s.Step(fmt.Sprintf("delete podgroups.scheduling.k8s.io ml/g%d", gone))
+		}
+	}
+	states := map[uint64][]byte{}
+	m := scheduler.New(transcripts.Registry())
+	for _, e := range s.Entries() {
+		err := m.Apply(e)
+		if err == nil && e.Seq%10 == 0 {
+			states[e.Seq], err = snapshot.Encode(m, [32]byte{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, states
+}
+
+// TestWhatExplainReadsDoesNotGrowWithTheLog counts what is read for a pod and a gang that are gone since long, and for
+// one that is bound: entries by number, entries one after the other, which are applied, and states restored.
+func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
+	type counts struct{ picked, entries, states int }
+	most := map[string]counts{"gone pod": {40, 12, 1}, "gone gang": {40, 16, 2}, "bound pod": {50, 12, 1},
+		"bound gang": {50, 25, 1}}
+	for _, gangs := range []int{30, 120} {
+		s, states := longLog(t, gangs)
+		x := newIndex(t, s.Log(), 16)
+		plain := explain.Options{Registry: transcripts.Registry()}
+		for what, bound := range most {
+			var c explain.Counted
+			quick := plain
+			quick.Index, quick.Snapshots = x, slices.Sorted(maps.Keys(states))
+			quick.Restore = func(last uint64) (*scheduler.Machine, error) {
+				i, _ := slices.BinarySearch(quick.Snapshots, last+1)
+				if i == 0 {
+					return nil, nil
+				}
+				snap, err := snapshot.Decode(states[quick.Snapshots[i-1]])
+				if err != nil {
+					return nil, err
+				}
+				return snap.Restore(transcripts.Registry())
+			}
+			c.Watch(&quick)
+			x.picked = 0
+			var got, want string
+			switch what {
+			case "gone pod":
+				want = explainPod(s.Log().Read, "ml/g5-1", plain)
+				got = explainPod(c.Read(s.Log().Read), "ml/g5-1", quick)
+			case "gone gang":
+				want = explainGroup(s.Log().Read, "ml/g5", plain)
+				got = explainGroup(c.Read(s.Log().Read), "ml/g5", quick)
+			case "bound gang":
+				name := fmt.Sprintf("ml/g%d", gangs-2)
+				want, got = explainGroup(s.Log().Read, name, plain), explainGroup(c.Read(s.Log().Read), name, quick)
+			case "bound pod":
+				name := fmt.Sprintf("ml/g%d-0", gangs-2)
+				want, got = explainPod(s.Log().Read, name, plain), explainPod(c.Read(s.Log().Read), name, quick)
+			}
+			if got != want {
+				t.Errorf("%s of %d gangs, by the index:\n%s\nfrom the whole log:\n%s", what, gangs, got, want)
+			}
+			read := counts{x.picked, c.Entries, c.Leaps}
+			t.Logf("%s of %d gangs (%d entries): %+v", what, gangs, len(s.Entries()), read)
+			if read.picked > bound.picked || read.entries > bound.entries || read.states > bound.states {
+				t.Errorf("%s of %d gangs: %+v, want at the most %+v", what, gangs, read, bound)
+			}
+		}
+	}
+}

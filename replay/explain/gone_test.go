@@ -1,0 +1,86 @@
+package explain_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/transcripts"
+)
+
+// explainedTwice explains a pod or a gang by an index and from the whole log, which must be the same.
+func explainedTwice(t *testing.T, s *transcripts.Player, name string,
+	explained func(explain.Reader, string, explain.Options) string,
+) string {
+	t.Helper()
+	opts := explain.Options{Registry: transcripts.Registry()}
+	want := explained(s.Log().Read, name, opts)
+	opts.Index = newIndex(t, s.Log(), 8)
+	opts.Restore = func(uint64) (*scheduler.Machine, error) { return nil, nil }
+	if got := explained(s.Log().Read, name, opts); got != want {
+		t.Errorf("by the index:\n%s\nfrom the whole log:\n%s", got, want)
+	}
+	return want
+}
+
+// TestWhatBecameOfVictimsIsToldOfAPodThatIsGone: a pod that had another one evicted goes before that one does. How many
+// of its victims are left is told as of the point in question, and not as of the pod's end.
+func TestWhatBecameOfVictimsIsToldOfAPodThatIsGone(t *testing.T) {
+	s := transcripts.New(t)
+	s.Step("node n0 cpu=4")
+	s.Step("pod ml/low cpu=4")
+	s.Step("pod ml/high cpu=4 priority=9")
+	s.Step("delete pods ml/high")
+	for i := range 20 {
+		s.Step(fmt.Sprintf("pod ml/other-%d cpu=9", i))
+	}
+	if x := explainedTwice(t, s, "ml/high", explainPod); !strings.Contains(x, `"remaining": 1`) {
+		t.Fatalf("no victim is left:\n%s", x)
+	}
+	s.Step("delete pods ml/low")
+	if x := explainedTwice(t, s, "ml/high", explainPod); strings.Contains(x, `"remaining": 1`) {
+		t.Errorf("a victim is left:\n%s", x)
+	}
+}
+
+// TestWhatBecameOfVictimsIsToldOfAGangThatIsGone is the same of a gang.
+func TestWhatBecameOfVictimsIsToldOfAGangThatIsGone(t *testing.T) {
+	s := transcripts.New(t)
+	for _, step := range []string{"node n0 cpu=4", "pod ml/low cpu=4", "group ml/g min=1",
+		"pod ml/g-0 group=g cpu=4 priority=9", "node n1 cpu=4", "advance 40s", "delete pods ml/g-0",
+		"delete podgroups.scheduling.k8s.io ml/g"} {
+		s.Step(step)
+	}
+	for i := range 20 {
+		s.Step(fmt.Sprintf("pod ml/other-%d cpu=9", i))
+	}
+	if x := explainedTwice(t, s, "ml/g", explainGroup); !strings.Contains(x, `"remaining": 1`) {
+		t.Fatalf("no victim is left:\n%s", x)
+	}
+	s.Step("delete pods ml/low")
+	if x := explainedTwice(t, s, "ml/g", explainGroup); strings.Contains(x, `"remaining": 1`) {
+		t.Errorf("a victim is left:\n%s", x)
+	}
+}
+
+// TestHowManyOfItsGangAreThereIsToldOfABoundPod: members go, and another comes, after the last entry that names it.
+func TestHowManyOfItsGangAreThereIsToldOfABoundPod(t *testing.T) {
+	s := transcripts.New(t)
+	s.Step("node n0 cpu=4")
+	s.Step("node n1 cpu=4")
+	s.Step("group ml/g min=2")
+	s.Step("pod ml/g- group=g count=3 cpu=2")
+	for i, step := range []string{"pod ml/other cpu=9", "delete pods ml/g-1", "delete nodes n1", "delete nodes n0",
+		"node n0 cpu=8", "pod ml/late group=g cpu=1"} {
+		s.Step(step)
+		for j := range 10 {
+			s.Step(fmt.Sprintf("pod ml/other-%d-%d cpu=9", i, j))
+		}
+		x := explainedTwice(t, s, "ml/g-0", explainPod)
+		if placed := 3 - i; i < 2 && !strings.Contains(x, fmt.Sprintf("ml/g: minimum 2; %d placed", placed)) {
+			t.Errorf("after %s %d are not told to be placed:\n%s", step, placed, x)
+		}
+	}
+}
