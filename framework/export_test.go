@@ -17,5 +17,8 @@ func (p *Profile) RankedBytes() (n int) {
 // Ranked is how often a node was filtered and scored for a ranking.
 func (p *Profile) Ranked() int { return p.ranked }
 
+// Grouped is how many searches were made by groups of nodes.
+func (p *Profile) Grouped() int { return p.grouped }
+
 // Rankings returns how many rankings there are.
 func (p *Profile) Rankings() int { return len(p.classes.rankings) }

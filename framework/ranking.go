@@ -92,6 +92,9 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 		return false
 	}
 	c.apportion(c.scorers)
+	if !c.template.again && c.rankByGroups(r, nodes, out) {
+		return true
+	}
 	if !r.update(c, nodes) {
 		*r = ranking{used: r.used}
 		return false
@@ -99,11 +102,7 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	r.refused.count(&c.tally)
 	out.Evaluated, out.Feasible = int64(len(nodes)), int64(r.feasible)
 	if r.feasible == 0 {
-		for i := range nodes {
-			at := (out.Next + i) % len(nodes)
-			c.refused = append(c.refused, refusal{nodes[at], r.refused.of(r.refusal[at])})
-		}
-		*out = c.refuseAll(*out)
+		c.refuseEach(nodes, out, func(at int) *fwk.Status { return r.refused.of(r.refusal[at]) })
 		return true
 	}
 	best := r.totals.first()
@@ -113,6 +112,15 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	}
 	out.Rejections = c.tally.rejections()
 	return true
+}
+
+// refuseEach ends a search in which the node at each place was refused with the status that why gives.
+func (c *search) refuseEach(nodes []fwk.NodeInfo, out *Placement, why func(at int) *fwk.Status) {
+	for i := range nodes {
+		at := (out.Next + i) % len(nodes)
+		c.refused = append(c.refused, refusal{nodes[at], why(at)})
+	}
+	*out = c.refuseAll(*out)
 }
 
 // rankingOf returns the ranking of the template, which may be empty. The first pod of a template, which may be the
@@ -225,6 +233,11 @@ func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 // reset forgets all nodes.
 func (r *ranking) reset() {
 	clear(r.refusal)
+	r.begin()
+}
+
+// begin forgets what is counted of nodes, and leaves what is said of each one.
+func (r *ranking) begin() {
 	r.refused.reset()
 	r.feasible, r.ready = 0, false
 	for i := range r.scales {
