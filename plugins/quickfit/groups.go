@@ -213,14 +213,14 @@ func (f *Fit) GroupScore(state fwk.CycleState, most []int64) bool {
 		b := g.boundsOf(l, share.resource)
 		for i := range most {
 			if b.least[i] == 0 {
-				most[i] += fwk.MaxScore * weights // on a node without the resource the others count for more
+				most[i] += fwk.MaxScore * share.weight // a node without it is scored by the others, 100 at the most
 			} else if left := b.left[i] - float64(share.amount)/float64(b.most[i]); left > 0 {
 				most[i] += int64(left*float64(fwk.MaxScore)+margin) * share.weight
 			}
 		}
 	}
 	for i := range most {
-		most[i] = min(most[i]/weights, fwk.MaxScore)
+		most[i] /= weights
 	}
 	return true
 }
