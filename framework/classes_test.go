@@ -414,7 +414,7 @@ func comparePlacements(a, b framework.Placement) string {
 // memoWorld is a cluster under two profiles, one that remembers and one that does not: it keeps no classes, and its
 // InterPodAffinity and PodTopologySpread are kube-scheduler's own.
 type memoWorld struct {
-	t             *testing.T
+	t             testing.TB
 	g             *generator
 	config        string
 	ctx           context.Context

@@ -17,8 +17,8 @@ import (
 //
 // A node that has changed since the nodes were grouped is loose: it is looked at by itself, in every search. When the
 // loose nodes have cost more than grouping costs, all nodes are grouped anew. Example: 5,000 nodes, and each pod of a
-// shape of its own. After some 245 pods there are 245 loose nodes, which have cost 30,000 looks, and the groups are made
-// again.
+// shape of its own. After some 245 pods there are 245 loose nodes, which have cost 30,000 looks, and the groups are
+// made again.
 //
 // Where groups do not help they cost little. In a cluster that is nearly full most groups have a node that refuses the
 // pod; all their nodes are looked at, once, as they would be without groups.
@@ -30,8 +30,8 @@ const (
 	groupingCost = 6
 	// minGroupedNodes is the smallest cluster in which groups save more than they cost.
 	minGroupedNodes = 256
-	// firstTogether is how many groups are looked at together at first, the most promising ones. If these do not have the
-	// best node for certain, twice as many are, and so on up to mostTogether.
+	// firstTogether is how many groups are looked at together at first, the most promising ones. If these do not have
+	// the best node for certain, twice as many are, and so on up to mostTogether.
 	firstTogether, mostTogether = 4, 64
 )
 
@@ -39,11 +39,11 @@ const (
 type GroupSurveyor interface {
 	PlaceSurveyor
 	// GroupNodes tells which nodes are alike: those of group g are at places[g*size] up to places[(g+1)*size], or to
-	// the end. The list is not changed until the next call. What the two methods below say must hold of those nodes that
-	// have not changed since. They are called after ReadNodes, and only while there are the same nodes.
+	// the end. The list is not changed until the next call. What the two methods below say must hold of those nodes
+	// that have not changed since. They are called after ReadNodes, and only while there are the same nodes.
 	GroupNodes(places []int32, size int)
-	// GroupFilter sets pass[g] if SurveyFilter lets every node of group g pass, and clears it if that is not certain. It
-	// returns false if it can tell of none.
+	// GroupFilter sets pass[g] if SurveyFilter lets every node of group g pass, and clears it if that is not certain.
+	// It returns false if it can tell of none.
 	GroupFilter(state fwk.CycleState, pass []bool) bool
 	// GroupScore sets most[g] to a number that the score of no node of group g is above. It returns false if it cannot,
 	// or if a score could be one that Score may not give.
@@ -66,7 +66,7 @@ type groups struct {
 	places []int32 // of all nodes, group after group
 	first  []int32 // by group: the least of its places
 	loose  []int32 // places
-	single []bool  // by place: looked at by itself, because it is loose, or unusual in the class of the search under way
+	single []bool  // by place: looked at by itself, as it is loose, or unusual in the class of the search under way
 
 	// In the search under way:
 	pass       []bool  // by group: every node of it that the class lets pass is feasible, single nodes aside
@@ -204,8 +204,8 @@ func (c *search) rankByGroups(r *ranking, nodes []fwk.NodeInfo, out *Placement) 
 	return true
 }
 
-// groupable reports whether the plugins that stand apart from the class know of groups, and whether a total is bounded by
-// the sum of what bounds its parts.
+// groupable reports whether the plugins that stand apart from the class know of groups, and whether a total is bounded
+// by the sum of what bounds its parts.
 func (c *search) groupable() bool {
 	for _, i := range c.outsideAt {
 		if _, ok := c.filters[i].plugin.(GroupSurveyor); !ok {

@@ -19,11 +19,12 @@ func TestGroupsFindWhatAllNodesDo(t *testing.T) {
 	for name, config := range map[string]string{
 		"default": comparedConfigs["default"],
 		"tuned":   comparedConfigs["tuned"], // no bounds are known for its strategy
-		"heavy": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}], enabled: [
-			{name: NodeResourcesFit, weight: 3}, {name: NodeResourcesBalancedAllocation, weight: 20},
+		"heavy": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}],
+			enabled: [{name: NodeResourcesFit, weight: 3}, {name: NodeResourcesBalancedAllocation, weight: 20},
 			{name: TaintToleration, weight: 7}]}}, pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {
 			type: LeastAllocated, resources: [{name: memory, weight: 5}, {name: ephemeral-storage, weight: 2}]}}}]}]`,
-		"without filters": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]},
+		"without filters": `profiles: [{plugins: {
+			multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]},
 			filter: {disabled: [{name: NodeResourcesFit}]}}}]`,
 		// Fit has the word before the class where both refuse a node.
 		"fit first": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]},
@@ -32,9 +33,9 @@ func TestGroupsFindWhatAllNodesDo(t *testing.T) {
 			enabled: [{name: NodeResourcesFit, weight: -3}]}}}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			worlds, steps := 18, 300
+			worlds, steps := 12, 300
 			if name != "default" {
-				worlds = 6
+				worlds = 4
 			}
 			grouped, evaluated, nowhere := 0, 0, 0
 			for seed := range uint64(worlds) {
@@ -89,8 +90,8 @@ func (w *memoWorld) placeBoth(world uint64, step int) framework.Placement {
 	before := w.with.Grouped()
 	with, without := w.placePair(pod, step)
 	if diff := comparePlacements(with, without); diff != "" {
-		w.t.Fatalf("world %d, step %d, pod %s, by groups: %v: with and without groups differ in %s", world, step, pod.Name,
-			w.with.Grouped() > before, diff)
+		w.t.Fatalf("world %d, step %d, pod %s, by groups: %v: with and without groups differ in %s", world, step,
+			pod.Name, w.with.Grouped() > before, diff)
 	}
 	return with
 }
@@ -185,8 +186,8 @@ func TestAPodLikeNoOtherIsComparedWithFewNodes(t *testing.T) {
 				node := &v1.Node{}
 				node.Name = name
 				node.Status.Allocatable = v1.ResourceList{
-					v1.ResourceCPU: *resource.NewQuantity(int64(c.cpu), resource.DecimalSI), "pods": resource.MustParse("110"),
-					v1.ResourceMemory: resource.MustParse("64Gi"),
+					v1.ResourceCPU:    *resource.NewQuantity(int64(c.cpu), resource.DecimalSI),
+					v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110"),
 				}
 				return node
 			}

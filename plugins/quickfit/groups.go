@@ -8,11 +8,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What the plugins know of groups of nodes (framework.GroupSurveyor of Rollcall): of each column of the ledger the least
-// or the most that a node of the group has. What a pod would be scored on a node of the group at the most is computed
-// from these as the score of one node is from its amounts, taking of each amount what makes the score highest. Two
-// fractions that are computed in another order can differ by some parts in 10^15, so margin is added before a score is
-// cut to a whole number.
+// What the plugins know of groups of nodes (framework.GroupSurveyor of Rollcall): of each column of the ledger the
+// least or the most that a node of the group has. What a pod would be scored on a node of the group at the most is
+// computed from these as the score of one node is from its amounts, taking of each amount what makes the score highest.
+// Two fractions that are computed in another order can differ by some parts in 10^15, so margin is added before a score
+// is cut to a whole number.
 //
 // Example: of two nodes one has 40 % of its CPU left and 10 % of its memory, the other one 20 % and 30 %. A pod that
 // takes 10 % of each is scored (30+0)/2 = 15 and (10+20)/2 = 15. The bound is (30+20)/2 = 25.
@@ -20,8 +20,8 @@ import (
 // margin is more than what rounding can make of a hundred times a sum of a few fractions.
 const margin = 1e-9
 
-// largest is the largest amount of which bounds are computed: all smaller whole numbers are float64s, and a hundred times
-// such a number is an int64.
+// largest is the largest amount of which bounds are computed: all smaller whole numbers are float64s, and a hundred
+// times such a number is an int64.
 const largest = 1 << 53
 
 // groups are the nodes of a ledger in groups. Columns are by group, and made when they are asked for first. Nodes may
@@ -136,8 +136,8 @@ func (g *groups) boundsOf(l *ledger, resource kind) *bounds {
 
 func isExact(amount int64) bool { return amount >= 0 && amount <= largest }
 
-// tiltsOf returns by how much more of the first resource is taken, by group. Which two resources they are is a matter of
-// the plugin's arguments, and so the same for all pods.
+// tiltsOf returns by how much more of the first resource is taken, by group. Which two resources they are is a matter
+// of the plugin's arguments, and so the same for all pods.
 func (g *groups) tiltsOf(l *ledger, first, second kind) []tilt {
 	if g.tilts != nil {
 		return g.tilts

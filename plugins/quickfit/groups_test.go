@@ -288,7 +288,8 @@ func TestGroupsWithStrangeAmountsAreNotBounded(t *testing.T) {
 			if known := w.groups.GroupScore(state, most); known != (strange == 40) {
 				t.Errorf("%T: with a node of %d bytes of memory groups are bounded: %v", args, strange, known)
 			}
-			p.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = *resource.NewQuantity(strange, resource.BinarySI)
+			requests := p.Spec.Containers[0].Resources.Requests
+			requests[v1.ResourceMemory] = *resource.NewQuantity(strange, resource.BinarySI)
 			state, _, _ = w.ask(p)
 			if known := w.groups.GroupScore(state, most); known != (strange == 40) {
 				t.Errorf("%T: for a pod of %d bytes of memory groups are bounded: %v", args, strange, known)
