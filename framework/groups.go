@@ -102,7 +102,7 @@ func (g *groups) follow(c *search, nodes int) bool {
 				g.loose = append(g.loose, at)
 			}
 		}
-		if g.cost += len(g.loose); g.cost < groupingCost*nodes && len(g.loose) < nodes/2 {
+		if g.cost+len(g.loose) < groupingCost*nodes && len(g.loose) < nodes/2 {
 			return true
 		}
 	}
@@ -166,12 +166,13 @@ func (b *foremost) take(places, totals []int32) {
 func (c *search) rankByGroups(r *ranking, nodes []fwk.NodeInfo, out *Placement) bool {
 	g := &c.p.classes.groups
 	if len(nodes) < minGroupedNodes || !c.groupable() || !c.learn(nodes) || !c.refusesFirst() ||
-		!c.learnScores(nodes) || !g.follow(c, len(nodes)) {
+		!c.learnScores(nodes) || !g.follow(c, len(nodes)) || !c.boundGroups() {
 		return false
 	}
+	g.cost += len(g.loose)
 	r.begin()
 	best, ok := c.rankSingles(r, nodes, c.singles())
-	ok = ok && c.boundGroups(r) && c.rankCandidates(r, nodes, &best)
+	ok = ok && c.boundUsual(r) && c.rankCandidates(r, nodes, &best)
 	for _, at := range c.class.unusual { // loose ones stay
 		g.single[at] = false
 	}
@@ -276,8 +277,9 @@ func (c *search) admitted(places []int32) []int32 {
 	return slices.DeleteFunc(places, func(at int32) bool { return c.class.nodes[at].refusal != 0 })
 }
 
-// boundGroups finds out, by group, whether all of its nodes are feasible, and which total none of them exceeds.
-func (c *search) boundGroups(r *ranking) bool {
+// boundGroups finds out, by group, whether all of its nodes are feasible, and what no node adds more than to its total
+// by the plugins that stand apart from the class. It returns false if one of these cannot say.
+func (c *search) boundGroups() bool {
 	g := &c.p.classes.groups
 	for i := range g.pass {
 		g.pass[i] = true
@@ -291,13 +293,7 @@ func (c *search) boundGroups(r *ranking) bool {
 			g.pass[i] = g.pass[i] && passed
 		}
 	}
-	usual, ok := c.usualTotal(r)
-	if !ok {
-		return false
-	}
-	for i := range g.bounds {
-		g.bounds[i] = usual
-	}
+	clear(g.bounds)
 	for k, in := range c.insideAt {
 		if in >= 0 {
 			continue
@@ -310,6 +306,15 @@ func (c *search) boundGroups(r *ranking) bool {
 		}
 	}
 	return true
+}
+
+// boundUsual adds to the bounds what the class gives to nodes that are not unusual.
+func (c *search) boundUsual(r *ranking) bool {
+	usual, ok := c.usualTotal(r)
+	for i := range c.p.classes.groups.bounds {
+		c.p.classes.groups.bounds[i] += usual
+	}
+	return ok
 }
 
 // rankCandidates looks at the nodes of the groups that may refuse the pod, and of those that may have the best one, the
