@@ -36,8 +36,8 @@ import (
 // node that pods are nominated to, the class is not used.
 
 const (
-	// maxClassBytes bounds the memory of a profile's classes. A node takes 24 bytes in each, and 8 for each plugin that
-	// scores in the class. So there is room for 400 classes of 15,000 nodes, or 130 of 50,000. When there are too many,
+	// maxClassBytes bounds the memory of a profile's classes. A node takes 24 bytes in each, 8 for each plugin that
+	// scores in the class, and 4 if its scores are unusual. So there is room for 400 classes of 15,000 nodes, or 130 of 50,000. When there are too many,
 	// the class that was not used for longest goes. leastClasses may be kept in any case, and never more than
 	// maxTemplates: each also takes some KiB that do not depend on the nodes.
 	maxClassBytes = 256 << 20
@@ -57,6 +57,7 @@ type classes struct {
 	key       []byte               // the memory of encode
 
 	passing    ranking // of the pods that are the first of their template
+	groups     groups  // for these
 	read       learned // of the plugins that survey nodes at places
 	rehearsals uint64  // how many have ended
 	bounds     int     // for tests: in the place of the bounds of memory; 0 for none
@@ -84,16 +85,22 @@ type class struct {
 	raw     []int64 // len(scorers) for each node
 
 	filteredTo learned // up to where the filters of the class have been asked for every node
+	scoredTo   learned // up to where its scorers have been, for every node that they let pass
+	// For groups: the scores that most nodes have, and the nodes that have others. Of a plugin that normalizes its
+	// scores, 0 is taken for what most nodes have.
+	usual   []int64
+	unusual []int32
 }
 
 // bytes is how much memory the class takes by nodes.
-func (k *class) bytes() int { return len(k.nodes)*24 + len(k.raw)*8 }
+func (k *class) bytes() int { return len(k.nodes)*24 + len(k.raw)*8 + cap(k.unusual)*4 }
 
 // classNode is what is known of one node. filtered and scored are the node's generations when it was filtered and
 // scored, 0 for never: an answer holds as long as the node has that generation.
 type classNode struct {
 	filtered, scored int64
 	refusal          int32 // the number of the reason in refused; 0: feasible
+	unusual          bool  // it is in class.unusual
 }
 
 // insideClasses are the plugins whose Filter and Score rest on what a class goes by and on nothing else, for pods that
@@ -141,7 +148,7 @@ func (p *Profile) isUnknown(name string) bool {
 func (m *classes) reset(version uint64) {
 	m.version = version
 	m.byKey, m.rankings, m.templates = map[string]*class{}, map[string]*ranking{}, map[string]*template{}
-	m.passing, m.read = ranking{}, learned{}
+	m.passing, m.read, m.groups = ranking{}, learned{}, groups{}
 }
 
 // membership is in which class the pods of a template are.
@@ -281,6 +288,7 @@ func (k *class) keepFilters(filters []entry[fwk.FilterPlugin]) {
 	clear(k.nodes)
 	k.refused.reset()
 	k.filteredTo = learned{}
+	k.forgetScores()
 	k.filters = k.filters[:0]
 	for _, e := range filters {
 		k.filters = append(k.filters, e.id)
@@ -295,6 +303,7 @@ func (k *class) keepScorers(scorers []scorer) {
 	for i := range k.nodes {
 		k.nodes[i].scored = 0
 	}
+	k.forgetScores()
 	k.scorers = k.scorers[:0]
 	for _, s := range scorers {
 		k.scorers = append(k.scorers, s.id)
@@ -321,9 +330,12 @@ func (k *class) filter(c *search, at int, node fwk.NodeInfo) *fwk.Status {
 	return k.refused.of(n.refusal)
 }
 
+// rawOf returns the raw scores that are kept of the at-th node.
+func (k *class) rawOf(at int) []int64 { return k.raw[at*len(k.scorers) : (at+1)*len(k.scorers)] }
+
 // score returns the raw scores that the scorers of the class give to the at-th node. They must not be changed.
 func (k *class) score(c *search, at int, node fwk.NodeInfo) ([]int64, *fwk.Status) {
-	raw := k.raw[at*len(k.scorers) : (at+1)*len(k.scorers)]
+	raw := k.rawOf(at)
 	n := &k.nodes[at]
 	g := node.GetGeneration()
 	if n.scored == g {

@@ -434,7 +434,7 @@ func comparePlacements(a, b framework.Placement) string {
 		if p.Statuses == nil {
 			return nil
 		}
-		for i := range 90 {
+		for i := range 330 {
 			s := p.Statuses.Get(fmt.Sprintf("node-%02d", i))
 			out = append(out, fmt.Sprintf("%s %s %d", s.Plugin(), s.Code(), len(s.Reasons())))
 		}
@@ -459,7 +459,7 @@ func comparePlacements(a, b framework.Placement) string {
 // memoWorld is a cluster under two profiles, one that remembers and one that does not: it keeps no classes, and its
 // InterPodAffinity and PodTopologySpread are kube-scheduler's own.
 type memoWorld struct {
-	t             *testing.T
+	t             testing.TB
 	g             *generator
 	config        string
 	ctx           context.Context
@@ -467,6 +467,8 @@ type memoWorld struct {
 	with, without *framework.Profile
 	shapes        []*v1.Pod
 	placed        []types.UID
+	node          func(name string) *v1.Node // makes nodes, and pod makes pods for rehearsals
+	pod           func(step int) *v1.Pod
 	plain         bool
 	nodes         int
 	reserving     reserving
@@ -503,7 +505,7 @@ func (w *memoWorld) rehearse(step int) (diff string) {
 		}
 	}
 	for i := range 4 {
-		pod := w.podOfFewShapes(step)
+		pod := w.pod(step)
 		pod.Name = fmt.Sprintf("rehearsed-%d", i)
 		pod.UID = types.UID(pod.Name)
 		with, without := a.Place(w.ctx, pod), b.Place(w.ctx, pod)
@@ -576,17 +578,23 @@ func newMemoWorld(t *testing.T, g *generator) *memoWorld {
 
 // newMemoWorldOf returns a world under profiles of the configuration given.
 func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
-	w := &memoWorld{t: t, g: g, config: config, ctx: framework.Quiet(context.Background()), state: cluster.New()}
-	for i := range 80 {
+	w := &memoWorld{t: t, g: g, config: config, nodes: 80, node: g.node}
+	w.pod = w.podOfFewShapes
+	w.begin()
+	return w
+}
+
+// begin makes the nodes and the profiles.
+func (w *memoWorld) begin() {
+	w.ctx, w.state = framework.Quiet(context.Background()), cluster.New()
+	for i := range w.nodes {
 		w.upsertNode(fmt.Sprintf("node-%02d", i))
 	}
-	w.nodes = 80
 	without := plugins.NewRegistry()
 	for _, name := range []string{names.InterPodAffinity, names.PodTopologySpread} {
 		without.Factories[name] = intree.NewInTreeRegistry()[name]
 	}
 	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond), w.profile("without", without, nil)
-	return w
 }
 
 // profile returns one over the world's cluster.
@@ -612,7 +620,7 @@ func (w *memoWorld) profile(name string, registry framework.Registry, version fu
 }
 
 func (w *memoWorld) upsertNode(name string) {
-	if _, err := w.state.UpsertNode(w.g.node(name)); err != nil {
+	if _, err := w.state.UpsertNode(w.node(name)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -623,9 +631,9 @@ func (w *memoWorld) change(step int) {
 	case step%11 == 10:
 		w.upsertNode(fmt.Sprintf("node-%02d", w.g.IntN(w.nodes)))
 	case step%17 == 16:
-		w.upsertNode(fmt.Sprintf("node-%02d", 80+w.g.IntN(10)))
+		w.upsertNode(fmt.Sprintf("node-%02d", w.nodes+w.g.IntN(10)))
 	case step%23 == 22:
-		w.state.DeleteNode(fmt.Sprintf("node-%02d", 80+w.g.IntN(10)))
+		w.state.DeleteNode(fmt.Sprintf("node-%02d", w.nodes+w.g.IntN(10)))
 	case step%5 == 4 && len(w.placed) > 0:
 		i := w.g.IntN(len(w.placed))
 		if _, err := w.state.DeletePod(w.placed[i]); err != nil {
@@ -648,7 +656,7 @@ func (w *memoWorld) change(step int) {
 func (w *memoWorld) relabel() {
 	node := w.state.Node(fmt.Sprintf("node-%02d", w.g.IntN(w.nodes))).DeepCopy()
 	images := node.Status.Images
-	*node = *w.g.node(node.Name)
+	*node = *w.node(node.Name)
 	node.Status.Images = images
 	if _, err := w.state.UpsertNode(node); err != nil {
 		w.t.Fatal(err)

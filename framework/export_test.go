@@ -20,5 +20,8 @@ func (p *Profile) Ranked() int { return p.ranked }
 // ReservedAsked is how often it was asked of a node that a ranking finds feasible whether it is reserved for others.
 func (p *Profile) ReservedAsked() int { return p.reservedAsked }
 
+// Grouped is how many searches were made by groups of nodes.
+func (p *Profile) Grouped() int { return p.grouped }
+
 // Rankings returns how many rankings there are.
 func (p *Profile) Rankings() int { return len(p.classes.rankings) }

@@ -58,6 +58,7 @@ type Profile struct {
 	evaluations, apartEvaluations int
 	reservedAsked                 int // how often it was asked whether a ranked node is reserved
 	ranked                        int // how often a node was filtered and scored for a ranking
+	grouped                       int // searches that were made by groups
 }
 
 // entry is a plugin with what would cost a call or a map look-up to ask again: its name, and its number

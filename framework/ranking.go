@@ -95,6 +95,9 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 		return false
 	}
 	c.apportion(c.scorers)
+	if !c.template.again && c.reserved == nil && c.rankByGroups(r, nodes, out) {
+		return true
+	}
 	if !r.update(c, nodes) {
 		*r = ranking{used: r.used}
 		return false
@@ -110,8 +113,12 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	left := r.feasible - len(c.withheld)
 	out.Evaluated, out.Feasible = int64(len(nodes)), int64(left)
 	if left == 0 {
-		r.refuse(c, nodes, out.Next)
-		*out = c.refuseAll(*out)
+		c.refuseEach(nodes, out, func(at int) *fwk.Status {
+			if status := r.refused.of(r.refusal[at]); status != nil {
+				return status
+			}
+			return c.withheldAt(at)
+		})
 		return true
 	}
 	out.Node = nodes[best].Node().Name
@@ -122,16 +129,13 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	return true
 }
 
-// refuse notes why each node is refused, from the start-th on, now that none is left.
-func (r *ranking) refuse(c *search, nodes []fwk.NodeInfo, start int) {
+// refuseEach ends a search in which the node at each place was refused with the status that why gives.
+func (c *search) refuseEach(nodes []fwk.NodeInfo, out *Placement, why func(at int) *fwk.Status) {
 	for i := range nodes {
-		at := (start + i) % len(nodes)
-		status := r.refused.of(r.refusal[at])
-		if status == nil {
-			status = c.withheldAt(at)
-		}
-		c.refused = append(c.refused, refusal{nodes[at], status})
+		at := (out.Next + i) % len(nodes)
+		c.refused = append(c.refused, refusal{nodes[at], why(at)})
 	}
+	*out = c.refuseAll(*out)
 }
 
 // rankingOf returns the ranking of the template, which may be empty. The first pod of a template, which may be the
@@ -244,6 +248,11 @@ func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 // reset forgets all nodes.
 func (r *ranking) reset() {
 	clear(r.refusal)
+	r.begin()
+}
+
+// begin forgets what is counted of nodes, and leaves what is said of each one.
+func (r *ranking) begin() {
 	r.refused.reset()
 	r.feasible, r.ready = 0, false
 	for i := range r.scales {

@@ -82,6 +82,14 @@ func (r *refusals) count(t *tally) {
 	}
 }
 
+// total returns how many nodes are counted.
+func (r *refusals) total() (sum int64) {
+	for _, n := range r.nodes {
+		sum += n
+	}
+	return sum
+}
+
 // reset forgets everything.
 func (r *refusals) reset() {
 	clear(r.list)

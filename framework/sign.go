@@ -48,6 +48,13 @@ func (p *Profile) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	return signature
 }
 
+// QuickSigner may be implemented by a plugin that mostly knows that it would sign a pod without doing so.
+type QuickSigner interface {
+	fwk.SignPlugin
+	// WouldSign reports whether SignPod would succeed. Where it says no, SignPod is asked.
+	WouldSign(pod *v1.Pod) bool
+}
+
 // unsignedBy returns, by plugin id, which plugins do not sign for the pod: what they say of a node may depend on more
 // than the node.
 func (p *Profile) unsignedBy(ctx context.Context, pod *v1.Pod) []bool {
@@ -56,6 +63,9 @@ func (p *Profile) unsignedBy(ctx context.Context, pod *v1.Pod) []bool {
 		out[id] = true
 	}
 	for _, s := range p.signers {
+		if quick, ok := s.plugin.(QuickSigner); ok && quick.WouldSign(pod) {
+			continue
+		}
 		if _, status := s.plugin.SignPod(ctx, pod); !status.IsSuccess() {
 			out[s.id] = true
 		}

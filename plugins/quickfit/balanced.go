@@ -19,6 +19,7 @@ import (
 type Balanced struct {
 	*noderesources.BalancedAllocation
 	resources []config.ResourceSpec
+	signs     func(pod *v1.Pod) bool
 	ledger    ledger
 }
 
@@ -33,7 +34,7 @@ func NewBalanced(upstream frameworkruntime.PluginFactory) frameworkruntime.Plugi
 		if !ok {
 			return nil, fmt.Errorf("plugin %s is a %T", noderesources.BalancedAllocationName, plugin)
 		}
-		quick := &Balanced{BalancedAllocation: balanced}
+		quick := &Balanced{BalancedAllocation: balanced, signs: signsWith(h)}
 		if a, ok := args.(*config.NodeResourcesBalancedAllocationArgs); ok {
 			quick.resources = a.Resources
 		}

@@ -22,6 +22,7 @@ type ledger struct {
 
 	none   *shares // of a pod that requests nothing, for even; nil if nobody asks
 	broken bool    // a node was of a kind that the ledger does not know
+	groups groups
 	every  []int32 // the places of all nodes
 }
 

@@ -28,6 +28,7 @@ type Fit struct {
 	*noderesources.Fit
 	resources []config.ResourceSpec
 	strategy  config.ScoringStrategyType
+	signs     func(pod *v1.Pod) bool
 	ledger    ledger
 }
 
@@ -53,7 +54,7 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 		if !ok {
 			return nil, fmt.Errorf("plugin %s is a %T", noderesources.Name, plugin)
 		}
-		quick := &Fit{Fit: fit}
+		quick := &Fit{Fit: fit, signs: signsWith(h)}
 		if a, ok := args.(*config.NodeResourcesFitArgs); ok && a.ScoringStrategy != nil {
 			quick.resources, quick.strategy = a.ScoringStrategy.Resources, a.ScoringStrategy.Type
 		}
