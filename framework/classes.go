@@ -37,9 +37,9 @@ import (
 
 const (
 	// maxClassBytes bounds the memory of a profile's classes. A node takes 24 bytes in each, 8 for each plugin that
-	// scores in the class, and 4 if its scores are unusual. So there is room for 400 classes of 15,000 nodes, or 130 of 50,000. When there are too many,
-	// the class that was not used for longest goes. leastClasses may be kept in any case, and never more than
-	// maxTemplates: each also takes some KiB that do not depend on the nodes.
+	// scores in the class, and 4 if its scores are unusual. So there is room for 400 classes of 15,000 nodes, or 130 of
+	// 50,000. When there are too many, the class that was not used for longest goes. leastClasses may be kept in any
+	// case, and never more than maxTemplates: each also takes some KiB that do not depend on the nodes.
 	maxClassBytes = 256 << 20
 	leastClasses  = 16
 	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
