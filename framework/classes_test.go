@@ -104,7 +104,8 @@ func TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved(t *testing.T) {
 			asked := w.with.ReservedAsked()
 			p := w.with.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
 			asked = w.with.ReservedAsked() - asked
-			if diff := comparePlacements(p, w.without.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)); diff != "" {
+			without := w.without.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
+			if diff := comparePlacements(p, without); diff != "" {
 				t.Fatalf("reserving %d, pod %d: with and without classes differ in %s", reserving, pods, diff)
 			}
 			room := int(p.Feasible) // and nodes that have room and are reserved
@@ -127,8 +128,8 @@ func TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved(t *testing.T) {
 			w.assume(pod, p.Node)
 		}
 		if got, most := evaluations(w.with), w.nodes+pods; got > most || refused < 5 {
-			t.Errorf("reserving %d: %d pods, %d of them refused, on %d nodes took %d evaluations of a node, want at most %d",
-				reserving, pods, refused, w.nodes, got, most)
+			t.Errorf("reserving %d: %d pods, %d of them refused, on %d nodes took %d evaluations of a node, "+
+				"want at most %d", reserving, pods, refused, w.nodes, got, most)
 		}
 	}
 }

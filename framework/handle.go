@@ -34,8 +34,8 @@ type World struct {
 	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. It may implement Nominations
 	// and Priorities.
 	Nominator fwk.PodNominator
-	// Reserved returns what is kept from the pod of the nodes that every plugin finds feasible; nil if it may go to any.
-	// Unlike what plugins say of nodes it is asked anew in every cycle. A nil Reserved lets all pods pass.
+	// Reserved returns what is kept from the pod of the nodes that every plugin finds feasible; nil if it may go to
+	// any. Unlike what plugins say of nodes it is asked anew in every cycle. A nil Reserved lets all pods pass.
 	Reserved func(pod *v1.Pod) *Reserved
 	// Extenders returns what HTTP extenders have answered about a pod, nil if none has a say in where it goes. A nil
 	// Extenders has none.

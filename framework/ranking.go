@@ -23,11 +23,11 @@ import (
 // the taints that the pod does not tolerate, and the highest count is 3. When the only node with 3 is feasible no more,
 // the highest is 2, and the total of every node may change. With any other plugin that normalizes there is no ranking.
 //
-// What is reserved for others is no part of it. It is asked of feasible nodes in every search, see Reserved, and the best
-// place is that of the nodes that are left.
+// What is reserved for others is no part of it. It is asked of feasible nodes in every search, see Reserved, and the
+// best place is that of the nodes that are left.
 //
-// Nor is there a ranking while InterPodAffinity filters or scores for the pod. Where pods have affinity it skips those that
-// no term concerns, and these have rankings.
+// Nor is there a ranking while InterPodAffinity filters or scores for the pod. Where pods have affinity it skips those
+// that no term concerns, and these have rankings.
 
 // normalizedByHighest are the plugins whose NormalizeScore gives a node what follows from its raw score and the highest
 // one. TestScoresNormalizedByTheHighest compares.
@@ -81,8 +81,8 @@ type scale struct {
 // first of its template. It returns false if this search cannot use a ranking. Nothing has changed then, except that
 // PreScore may have run.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
-	if c.class == nil || !c.member.ranked || c.affine || c.p.world.Changed == nil || c.nominator != nil || len(c.refused) > 0 ||
-		c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage,
+	if c.class == nil || !c.member.ranked || c.affine || c.p.world.Changed == nil || c.nominator != nil ||
+		len(c.refused) > 0 || c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage,
 		len(nodes)) < len(nodes) {
 		return false
 	}

@@ -10,8 +10,8 @@ import (
 
 // Reserved is what is kept from a pod for others, on nodes that have room for it.
 type Reserved struct {
-	// Why says why the pod must not go to a node that every plugin finds feasible, nil if it may go there, and names its
-	// plugin in the status.
+	// Why says why the pod must not go to a node that every plugin finds feasible, nil if it may go there, and names
+	// its plugin in the status.
 	Why func(node fwk.NodeInfo) *fwk.Status
 	// Limited says that Why may refuse the nodes of these names only. They must not be changed.
 	Limited bool
@@ -19,8 +19,8 @@ type Reserved struct {
 }
 
 // A ranking says what plugins say of nodes, and stays the same whatever is reserved. So nodes that are reserved are
-// looked at after it: only those that are feasible, and with Limited only those of Nodes. Example: 5,000 nodes are full,
-// 3 have room for a pod, and 16 are reserved. Why is asked of 3 nodes, or of none if no node has room.
+// looked at after it: only those that are feasible, and with Limited only those of Nodes. Example: 5,000 nodes are
+// full, 3 have room for a pod, and 16 are reserved. Why is asked of 3 nodes, or of none if no node has room.
 
 // withheld is a node that plugins find feasible, and that is reserved for others.
 type withheld struct {
@@ -69,7 +69,9 @@ func (c *search) withholdAt(at int, node fwk.NodeInfo) bool {
 
 // withheldAt returns why the at-th node is withheld, nil if it is not.
 func (c *search) withheldAt(at int) *fwk.Status {
-	i, ok := slices.BinarySearchFunc(c.withheld, int32(at), func(w withheld, at int32) int { return cmp.Compare(w.at, at) })
+	i, ok := slices.BinarySearchFunc(c.withheld, int32(at), func(w withheld, at int32) int {
+		return cmp.Compare(w.at, at)
+	})
 	if !ok {
 		return nil
 	}

@@ -3,9 +3,10 @@ package queue
 import "slices"
 
 // byKey is a set of entities that can be listed by key. Entities come and go with every gang, and are listed when a
-// snapshot is written, and now and then besides. So they are sorted when they are listed, and only those that came since
-// the last time: one that comes or goes costs nothing that grows with the others. Example: of 300,000 entities 2,000
-// are new since the last snapshot. These are sorted, and the list is gone through once.
+// snapshot is written, and now and then besides. So they are sorted when they are listed, and only those that came
+// since the last time. One that comes or goes costs, over many of them, no more than the logarithm of how many there
+// are. Example: of 300,000 entities 2,000 are new since the last snapshot. These are sorted, and the list is gone
+// through once.
 type byKey struct {
 	list  []*Entity // by key, with those of them that have left since
 	added []*Entity // that came since, in the order in which they did, with those of them that have left

@@ -42,7 +42,8 @@ func TestEntitiesAreListedByKey(t *testing.T) {
 			}
 		}
 		if seed == 19 && (listed > 100 || bounded == 0) {
-			t.Errorf("it was listed %d times, and made anew in between %d times: not what is to be tried", listed, bounded)
+			t.Errorf("it was listed %d times, and made anew in between %d times: not what is to be tried", listed,
+				bounded)
 		}
 	}
 }

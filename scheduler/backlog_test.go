@@ -47,8 +47,8 @@ func TestAReservationCostsNoLooksAtAllNodes(t *testing.T) {
 		t.Fatalf("a reservation stood after %d and %d of 240 events: too few to tell", small.reserved, large.reserved)
 	}
 	if most := 2 * small.evaluated; large.evaluated > most {
-		t.Errorf("%d evaluations of a node with 50 gangs, %d with 400: want at most %d", small.evaluated, large.evaluated,
-			most)
+		t.Errorf("%d evaluations of a node with 50 gangs, %d with 400: want at most %d", small.evaluated,
+			large.evaluated, most)
 	}
 	// any order: each by itself
 	for waiting, w := range map[int]work{50: small, 400: large} {
@@ -109,7 +109,8 @@ func TestClassesChangeNoEntryWhileNodesAreReserved(t *testing.T) {
 		}
 	}
 	if kept < 20 || beside < 5 {
-		t.Errorf("%d pods were kept from nodes that are reserved, %d of them found another: too few to tell", kept, beside)
+		t.Errorf("%d pods were kept from nodes that are reserved, %d of them found another: too few to tell", kept,
+			beside)
 	}
 }
 

@@ -337,10 +337,11 @@ func reservedFrom(planner *backfill.Planner, pod *v1.Pod) *framework.Reserved {
 	if refusal == nil {
 		return nil
 	}
-	return &framework.Reserved{Limited: refusal.Limited, Nodes: refusal.Nodes, Why: func(info fwk.NodeInfo) *fwk.Status {
+	why := func(info fwk.NodeInfo) *fwk.Status {
 		if why := refusal.Why(info); why != "" {
 			return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(coscheduling.Name)
 		}
 		return nil
-	}}
+	}
+	return &framework.Reserved{Why: why, Limited: refusal.Limited, Nodes: refusal.Nodes}
 }
