@@ -4,7 +4,8 @@
 //
 //   - the entries (entry.go, decision.go), the resources whose objects they carry (resource.go, registry.go), and
 //     what of an object is logged at all (trim_fields.go);
-//   - the record format (codec.go), and the public form of an entry as a line of JSON (json.go);
+//   - the record format (codec.go), a decoder that remembers what pods have in common (decoder.go), and the public
+//     form of an entry as a line of JSON (json.go);
 //   - the contract of a log (log.go): the interfaces to append, to read and to follow, their errors (errors.go), and
 //     how much one append takes (limit.go);
 //   - what all logs have in common, so that a backend only has to keep bytes: encoding and chaining a batch and
