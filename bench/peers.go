@@ -90,8 +90,8 @@ func (c *comparison) run(ctx context.Context, w io.Writer) error {
 					continue
 				}
 				tell("round %d of %d: %s: %s", round+1, c.rounds, s.Name, contestant.Name)
-				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage, Limit: s.limit(c.limit),
-					Batch: 1000, Dir: c.dir}
+				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage,
+					Limit: s.limit(c.limit), Batch: 1000, Dir: c.dir}
 				r, err := run.apart(ctx)
 				if err != nil {
 					return err

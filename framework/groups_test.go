@@ -87,7 +87,7 @@ func (w *memoWorld) placeBoth(world uint64, step int) framework.Placement {
 	}
 	w.reserving = reservingNone
 	if step%60 > 57 {
-		w.reserving = []reserving{reservingThird, reservingSome, reservingFew}[step/60%3]
+		w.reserving = []reserving{reservingThird, reservingFew}[step/60%2]
 	}
 	pod := w.pod(step)
 	before := w.with.Grouped()

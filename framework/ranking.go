@@ -129,6 +129,13 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	return true
 }
 
+// rankable reports whether a search over that many nodes may use a ranking.
+func (c *search) rankable(nodes int) bool {
+	return c.class != nil && c.member.ranked && !c.affine && c.p.world.Changed != nil && c.nominator == nil &&
+		len(c.refused) == 0 && c.p.stage.changed == nil && len(c.p.score) > 0 &&
+		NumFeasibleNodesToFind(c.p.percentage, nodes) >= nodes
+}
+
 // refuseEach ends a search in which the node at each place was refused with the status that why gives.
 func (c *search) refuseEach(nodes []fwk.NodeInfo, out *Placement, why func(at int) *fwk.Status) {
 	for i := range nodes {
