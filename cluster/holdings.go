@@ -50,8 +50,8 @@ func (s *State) recountAll(gangs ...*Group) {
 	}
 }
 
-// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another priority. It
-// is a memo's version, not state.
+// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another priority.
+// It is a memo's version, not state.
 func (s *State) Reprioritised() uint64 { return s.reprioritised }
 
 // CountedPriority returns the priority that a pod with a node is counted with, see State.PriorityOf.
@@ -172,8 +172,8 @@ func (s *State) hasPlaces(needs []resourceNeed, k int, priority int32) bool {
 	return k <= 0 || s.placesFor(needs, priority).total >= int64(k)
 }
 
-// placesOn returns how many pods that request so much of a resource at the least find room on a node, up to most, if all
-// pods of lower priority had gone.
+// placesOn returns how many pods that request so much of a resource at the least find room on a node, up to most, if
+// all pods of lower priority had gone.
 func (s *State) placesOn(info fwk.NodeInfo, name v1.ResourceName, least, most int64, priority int32) int64 {
 	allocatable, requested := AmountOn(info, name)
 	if (allocatable-requested)/least >= most {

@@ -130,8 +130,8 @@ func (w *memoWorld) countsAsPlaced(at string, pod *v1.Pod, most int, kinds map[s
 	r.End()
 	for node, n := range takes {
 		if tried := w.fill(pod, gone, most, []string{node}); tried != n {
-			w.t.Fatalf("%s: node %s without %d pods takes %d by the count, %d were placed", at, node, len(gone[node]), n,
-				tried)
+			w.t.Fatalf("%s: node %s without %d pods takes %d by the count, %d were placed", at, node,
+				len(gone[node]), n, tried)
 		}
 	}
 	// Wherever they are placed, there is room for as many as all nodes take together; a node may take more than most.
@@ -226,7 +226,8 @@ func (strangerAfter) PostFilter(context.Context, fwk.CycleState, *v1.Pod,
 }
 
 // TestNothingIsCountedWhereAnUnknownPluginMayMindOtherPods puts a plugin that nobody has looked at where it may refuse
-// the pod, or a node, because of what is placed elsewhere: a quota, for example. After the search it may do as it likes.
+// the pod, or a node, because of what is placed elsewhere: a quota, for example. After the search it may do as it
+// likes.
 func TestNothingIsCountedWhereAnUnknownPluginMayMindOtherPods(t *testing.T) {
 	for point, counted := range map[string]bool{
 		"": true, "preFilter": false, "filter": false, "score": false, "postFilter": true,
@@ -286,8 +287,8 @@ func TestACountSeesWhatASearchWouldSee(t *testing.T) {
 			r.Limit(nil)
 			all := r.Place(w.ctx, below(pod, feasible)).Feasible
 			if sees != (int(among) == feasible && int(all) == feasible) {
-				t.Fatalf("%d%%: of %d nodes that do a search among them finds %d, and one among all %d; it is said that "+
-					"both find all: %v", percentage, feasible, among, all, sees)
+				t.Fatalf("%d%%: of %d nodes that do a search among them finds %d, and one among all %d; it is said "+
+					"that both find all: %v", percentage, feasible, among, all, sees)
 			}
 		}
 		r.End()

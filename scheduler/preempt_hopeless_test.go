@@ -66,8 +66,8 @@ func runnerEnds(spec workload.Spec, i int) eventlog.Payload {
 
 // TestForGangsThatMoreImportantPodsKeepOutOnePlanIsMade has gangs come one after the other, all of one shape, for which
 // the less important pods together hold enough, and those of no node do. Runners end in between on nodes that still
-// have not enough, and at last on enough nodes for one gang, which is placed. Under the tag invariants each decision is made
-// twice.
+// have not enough, and at last on enough nodes for one gang, which is placed. Under the tag invariants each decision is
+// made twice.
 func TestForGangsThatMoreImportantPodsKeepOutOnePlanIsMade(t *testing.T) {
 	const gangs = 30
 	spec := workload.Spec{Nodes: 20, Pods: 8, Shapes: 1, Gang: 8, Preempt: true}
@@ -139,8 +139,8 @@ func TestWhatKeepsGangsOutIsRememberedAsItIs(t *testing.T) {
 	}
 }
 
-// BenchmarkGangsThatMoreImportantPodsKeepOut has 1,000 gangs come one at a step to a full cluster of 5,000 nodes, in which
-// the less important pods of no node hold enough for a member, and says what each one costs after the first.
+// BenchmarkGangsThatMoreImportantPodsKeepOut has 1,000 gangs come one at a step to a full cluster of 5,000 nodes, in
+// which the less important pods of no node hold enough for a member, and says what each one costs after the first.
 func BenchmarkGangsThatMoreImportantPodsKeepOut(b *testing.B) {
 	const gangs = 1000
 	spec := workload.Spec{Nodes: 5000, Pods: 8, Shapes: 1, Gang: 8, Preempt: true}
