@@ -71,7 +71,8 @@ func (p *Planner) shapeOf(pods []*cluster.Pod) (s *shape, ok bool) {
 	if e.shapes == nil {
 		e.shapes = map[string]*shape{}
 	}
-	s = &shape{like: first, resources: names}
+	like := *first // its object may become another one
+	s = &shape{like: &like, resources: names}
 	for _, name := range names {
 		s.needs = append(s.needs, first.Amount(name))
 	}
@@ -207,6 +208,7 @@ func (p *Planner) countOn(s *shape, i int, info fwk.NodeInfo) {
 // forgetEmpty forgets all shapes, and which entities were passed over because of one.
 func (p *Planner) forgetEmpty() {
 	p.empty = emptyRoom{counted: p.empty.counted}
+	clear(p.cleared)
 	// any order: each by itself
 	for profile, l := range p.lanes {
 		l.room = nil

@@ -25,6 +25,9 @@ type View interface {
 	// Version returns a counter that differs from the one before whenever an object of the cluster came, changed or
 	// went, pods excepted.
 	Version() uint64
+	// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another
+	// priority.
+	Reprioritised() uint64
 	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
 	Free(name v1.ResourceName) (amount int64, ok bool)
 
@@ -112,22 +115,24 @@ type Lane struct {
 
 // Planner plans the lanes of one configuration. It is not safe for concurrent use.
 type Planner struct {
-	view         View
-	projector    *outlook.Projector
-	lanes        map[string]*lane // by profile
-	backfilled   []string         // the profiles under Backfill, by name
-	reservations map[string]*reservation
-	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
-	useless      eventlog.Ending                                // see EndUseless
-	needsPlaces  bool                                           // see NeedPlaces
-	keptAlone    bool                                           // see UseKeptAlone
-	saysAhead    bool                                           // see SayAhead
-	keptBeyond   bool                                           // see KeepBeyond
-	overtakes    map[overtakes]bool                             // a memo, see ForgetOvertaking
-	empty        emptyRoom                                      // a memo
-	changes      uint64
-	counts       int // how often the pods of a node were gone through, see Work
-	looked       int // how many nominations were looked at to find what overtakes, see Looked
+	view           View
+	projector      *outlook.Projector
+	lanes          map[string]*lane // by profile
+	backfilled     []string         // the profiles under Backfill, by name
+	reservations   map[string]*reservation
+	search         func(p *Planner, profile string) *queue.Entity // see UseSearch
+	useless        eventlog.Ending                                // see EndUseless
+	needsPlaces    bool                                           // see NeedPlaces
+	keptAlone      bool                                           // see UseKeptAlone
+	saysAhead      bool                                           // see SayAhead
+	keptBeyond     bool                                           // see KeepBeyond
+	overtakes      map[overtakes]bool                             // a memo, see ForgetOvertaking
+	empty          emptyRoom                                      // a memo
+	cleared        map[clearedKey]*clearedRoom                    // a memo
+	changes        uint64
+	counts         int // how often the pods of a node were gone through, see Work
+	countedCleared int // see CountedCleared
+	looked         int // how many nominations were looked at to find what overtakes, see Looked
 }
 
 // lane is a Lane with the memos kept for it.
@@ -197,6 +202,9 @@ func (p *Planner) Work() (outlooks, trials, counts int) {
 // CountedEmpty returns how often a node was looked at to count what it would take of some pods if nothing ran there.
 // Tests bound it.
 func (p *Planner) CountedEmpty() int { return p.empty.counted }
+
+// CountedCleared returns how often a node was looked at to count what it would take without less important pods.
+func (p *Planner) CountedCleared() int { return p.countedCleared }
 
 // Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
 // Tests bound it.

@@ -343,5 +343,8 @@ func (s *State) AllowDeviceSearch(steps int) { s.informers.dra.steps = steps }
 // SpendDeviceSearch takes in that a trial has taken so many steps.
 func (s *State) SpendDeviceSearch(steps int) { s.informers.dra.steps -= steps }
 
+// DeviceSearchLeft returns how many steps are left.
+func (s *State) DeviceSearchLeft() int { return s.informers.dra.steps }
+
 // MaySearchDevices reports whether steps are left.
 func (s *State) MaySearchDevices() bool { return s.informers.dra.steps > 0 }

@@ -44,10 +44,18 @@ func (s *State) recountAll(gangs ...*Group) {
 				s.countOut(p)
 				s.countIn(p)
 				s.roomVersion++
+				s.reprioritised++
 			}
 		}
 	}
 }
+
+// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another priority.
+// It is a memo's version, not state.
+func (s *State) Reprioritised() uint64 { return s.reprioritised }
+
+// CountedPriority returns the priority that a pod with a node is counted with, see State.PriorityOf.
+func (p *Pod) CountedPriority() int32 { return p.countedPriority }
 
 // recountWith counts again the pods of the gang, and of all gangs that it is admitted with.
 func (s *State) recountWith(name types.NamespacedName) {
@@ -161,35 +169,22 @@ func (s *State) LeastOf(g *Group, each func(resource v1.ResourceName, amount int
 // hasPlaces reports whether the nodes, each by itself, have places for k pods that request the least of each resource
 // that is needed, if all pods of lower priority had gone.
 func (s *State) hasPlaces(needs []resourceNeed, k int, priority int32) bool {
-	nodes, _ := s.List()
-	for _, info := range nodes {
-		if k <= 0 {
-			break
-		}
-		k -= s.placesOn(info, needs, k, priority)
-	}
-	return k <= 0
+	return k <= 0 || s.placesFor(needs, priority).total >= int64(k)
 }
 
-// placesOn counts the places on a node, up to k of them.
-func (s *State) placesOn(info fwk.NodeInfo, needs []resourceNeed, k int, priority int32) int {
-	places := int64(k)
-	for i := range needs {
-		name, least := needs[i].resource, needs[i].smallest(1)
-		if _, offered := s.free.of(name); !offered || least == 0 {
-			continue
-		}
-		allocatable, requested := AmountOn(info, name)
-		if (allocatable-requested)/least < places {
-			for _, each := range info.GetPods() {
-				if p := s.pods[each.GetPod().UID]; p != nil && p.countedPriority < priority {
-					requested -= p.Amount(name)
-				}
-			}
-			places = min(places, max(0, allocatable-requested)/least)
+// placesOn returns how many pods that request so much of a resource at the least find room on a node, up to most, if
+// all pods of lower priority had gone.
+func (s *State) placesOn(info fwk.NodeInfo, name v1.ResourceName, least, most int64, priority int32) int64 {
+	allocatable, requested := AmountOn(info, name)
+	if (allocatable-requested)/least >= most {
+		return most
+	}
+	for _, each := range info.GetPods() {
+		if p := s.pods[each.GetPod().UID]; p != nil && p.countedPriority < priority {
+			requested -= p.Amount(name)
 		}
 	}
-	return int(places)
+	return min(most, max(0, allocatable-requested)/least)
 }
 
 // WantsMoreThan reports whether g asks in minResources, before the first of its members has its node for good, for more

@@ -15,25 +15,28 @@ import (
 type State struct {
 	informers *Informers
 
-	nodes      map[string]*node
-	listed     []fwk.NodeInfo // the nodes that exist, sorted by name
-	images     map[string]*fwk.ImageStateSummary
-	free       Capacity
-	waits      Waits
-	holdings   holdings
-	gone       freeWithout // a memo, see freeFor
-	claimUsers claimUsers
+	nodes         map[string]*node
+	listed        []fwk.NodeInfo // the nodes that exist, sorted by name
+	images        map[string]*fwk.ImageStateSummary
+	free          Capacity
+	waits         Waits
+	holdings      holdings
+	gone          freeWithout            // a memo, see freeFor
+	places        map[string]*nodePlaces // a memo, see placesFor
+	placesCounted int                    // see PlacesCounted
+	claimUsers    claimUsers
 
 	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds
 	// while its version is the same. A restored State counts from zero.
-	roomVersion uint64      // see RoomVersion
-	placements  uint64      // see Placements
-	allowed     uint64      // see Allowed
-	version     uint64      // see Version
-	beyond      uint64      // see Beyond
-	moved       []types.UID // see TakeMoved
-	movesTaken  bool        // it was called
-	changed     journal     // see ChangedSince
+	roomVersion   uint64      // see RoomVersion
+	placements    uint64      // see Placements
+	reprioritised uint64      // see Reprioritised
+	allowed       uint64      // see Allowed
+	version       uint64      // see Version
+	beyond        uint64      // see Beyond
+	moved         []types.UID // see TakeMoved
+	movesTaken    bool        // it was called
+	changed       journal     // see ChangedSince
 
 	withAffinity         nodeSet
 	withAntiAffinity     nodeSet

@@ -56,6 +56,10 @@ type Evictions interface {
 	// TakesEmpty reports whether the nodes might take so many of the pods if nothing ran there; a no is certain, of
 	// pods that are alike, in a profile that filters nodes by what pods request, by selectors, affinity and taints.
 	TakesEmpty(pods []*cluster.Pod, wanted int) bool
+	// TakesCleared reports whether the nodes might take so many of the pods if all pods of lower priority had gone, and
+	// those that are on their way out; a no is certain, of pods as TakesEmpty's. It is yes if nothing is known of pods
+	// that are alike to these, and of that priority, unless it is to be counted now: that looks at all nodes.
+	TakesCleared(pods []*cluster.Pod, wanted int, priority int32, count bool) bool
 	// KeepsMemos reports whether what was found out may be remembered for later cycles.
 	KeepsMemos() bool
 	// Going reports whether an earlier decision has asked for the pod to be evicted.

@@ -65,11 +65,14 @@ type effects struct {
 	at    map[effectKey]int
 	// groups are the PodGroups whose claims are to be given back.
 	groups groupSet
+	// evicting are the pods that Evict is about.
+	evicting map[types.UID]struct{}
 	evictions
 }
 
 func newEffects() effects {
-	return effects{at: map[effectKey]int{}, groups: groupSet{}, evictions: newEvictions()}
+	return effects{at: map[effectKey]int{}, groups: groupSet{}, evicting: map[types.UID]struct{}{},
+		evictions: newEvictions()}
 }
 
 // add takes the place of an effect of the same kind on the same pod.
@@ -77,7 +80,10 @@ func (e *effects) add(x Effect) {
 	e.done(x.UID, x.Kind)
 	e.at[effectKey{x.UID, x.Kind}] = len(e.slots)
 	e.slots = append(e.slots, x)
-	if x.Kind == GiveBack {
+	switch x.Kind {
+	case Evict:
+		e.evicting[x.UID] = struct{}{}
+	case GiveBack:
 		e.groups[x.UID] = struct{}{}
 	}
 }
@@ -105,6 +111,7 @@ func (e *effects) done(uid types.UID, kind EffectKind) {
 	delete(e.at, key)
 	switch kind {
 	case Evict:
+		delete(e.evicting, uid)
 		e.evictions.end(uid, e.slots[i].Seq)
 	case GiveBack:
 		delete(e.groups, uid)

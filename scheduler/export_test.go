@@ -54,6 +54,9 @@ func (m *Machine) Mutate(behaviour uint32, what ...string) {
 // CountedEmpty returns how often a node was looked at to count what it would take if nothing ran there.
 func (m *Machine) CountedEmpty() int { return m.backfill.CountedEmpty() }
 
+// CountedCleared returns how often a node was looked at to count what it would take without less important pods.
+func (m *Machine) CountedCleared() int { return m.backfill.CountedCleared() }
+
 // Recounted returns how many nominated pods were looked at to find out which count.
 func (m *Machine) Recounted() int { return m.nominated.visited }
 

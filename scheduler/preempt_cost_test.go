@@ -26,6 +26,7 @@ type preempted struct {
 	decisions []string
 	entries   int
 	bound     int
+	evicted   int
 }
 
 // failer is a test, or a property's.
@@ -112,6 +113,7 @@ func carriedOut(t failer, steps [][]eventlog.Payload, registry framework.Registr
 				inputs = append(inputs, &eventlog.BindResult{UID: x.UID, Node: x.Node, Outcome: eventlog.BindBound})
 				continue
 			}
+			out.evicted++
 			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: x.Namespace, Name: x.Name,
 				UID: x.UID})
 		}

@@ -348,6 +348,22 @@ func (g *gangsOfProfile) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 	return m.backfill.TakesEmpty(pods, wanted)
 }
 
+// TakesCleared implements framework.Evictions. A pod that was asked to go counts as staying: where it is as important,
+// the answer is yes.
+func (g *gangsOfProfile) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, count bool) bool {
+	m := g.machine
+	if !g.fits || !g.byNode || m.registry.NoClasses {
+		return true
+	}
+	// any order: one is enough
+	for uid := range m.effects.evicting {
+		if p := m.cluster.Pod(uid); p != nil && p.Node != "" && p.CountedPriority() >= priority {
+			return true
+		}
+	}
+	return m.backfill.TakesCleared(pods, wanted, priority, count)
+}
+
 // KeepsMemos implements framework.Evictions.
 func (g *gangsOfProfile) KeepsMemos() bool { return !g.machine.registry.NoClasses }
 

@@ -37,18 +37,19 @@ func (p *Preemption) preemptForGang(
 	if pl.priority <= p.view.State().LowestPriority() && len(pl.withdrawn(nil)) == 0 {
 		return p.giveUp(state, pl)
 	}
-	if p.hopeless(g) {
+	if p.hopeless(g, pl.priority) {
 		if invariants {
-			before := p.planned
+			again := p.checking()
 			if p.bestPlan(ctx, pod, g, vain) != nil {
-				panic("preemption: there is a plan for gang " + g.String() + ", which is said to fit never")
+				panic("preemption: there is a plan for gang " + g.String() + ", which is said to have none")
 			}
-			p.planned = before
+			again()
 		}
 		return p.giveUp(state, pl)
 	}
 	best := p.bestPlan(ctx, pod, g, vain)
 	if best == nil {
+		p.learnHopeless(g, pl.priority)
 		return p.giveUp(state, pl)
 	}
 	pl = best
@@ -110,12 +111,21 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 
 // checkCounted panics if a plan that was made by counting is not what it would be without. It is for invariants.
 func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.Group, counted *plan, made bool) {
-	before := p.planned
-	defer func() { p.planned = before }()
+	defer p.checking()()
 	pl := p.newPlan(ctx, pod, g)
 	pl.limit, pl.uncounted = counted.limit, true
 	if again := pl.make(); again != made || made && pl.String() != counted.String() {
 		panic(fmt.Sprintf("preemption: gang %s, counted: %v %s, and tried: %v %s", g, made, counted, again, pl))
+	}
+}
+
+// checking begins a check that is made for invariants alone, and returns what ends it: what was done meanwhile does not
+// count, and the device searches are none of those that the cycle may make.
+func (p *Preemption) checking() (end func()) {
+	planned, steps := p.planned, p.view.State().DeviceSearchLeft()
+	return func() {
+		p.planned = planned
+		p.view.State().AllowDeviceSearch(steps)
 	}
 }
 
@@ -134,15 +144,33 @@ func (pl *plan) String() string {
 }
 
 // hopeless reports whether no plan can make room for a gang that is admitted by itself: its members would not fit
-// if all nodes were empty. That is counted, for all gangs of the same shape at once, so that it costs little where many
-// of them come. A no says nothing.
-func (p *Preemption) hopeless(g *cluster.Group) bool {
+// if all nodes were empty, or if all pods of lower priority had gone. That is counted, for all gangs of the same shape
+// (and priority) at once, so that it costs little where many of them come. A no says nothing.
+func (p *Preemption) hopeless(g *cluster.Group, priority int32) bool {
+	members, needed := p.countedAlone(g)
+	return needed > 0 &&
+		(!p.view.TakesEmpty(members, needed) || !p.view.TakesCleared(members, needed, priority, false))
+}
+
+// learnHopeless has it counted what room there is for gangs like g, for which no plan was found, so that the next one
+// may be hopeless. It is counted only then: where gangs find victims, it would be of no use.
+func (p *Preemption) learnHopeless(g *cluster.Group, priority int32) {
+	if members, needed := p.countedAlone(g); needed > 0 {
+		p.view.TakesCleared(members, needed, priority, true)
+	}
+}
+
+// countedAlone returns the members of a gang that may be placed, and how many of them have to be, if all that matters
+// is whether the nodes take so many of them. If it is not, needed is 0.
+func (p *Preemption) countedAlone(g *cluster.Group) (members []*cluster.Pod, needed int) {
 	counted := g.Gang()
 	if g.Composite() != nil || len(g.Unit()) != 1 || g.NonStrict() || !counted.Known() || g.Waiting() > 0 {
-		return false
+		return nil, 0
 	}
-	members, needed := p.view.State().Placeable(g), counted.LackingAnew()
-	return len(members) > 0 && needed > 0 && !p.view.TakesEmpty(members, needed)
+	if members = p.view.State().Placeable(g); len(members) == 0 {
+		return nil, 0
+	}
+	return members, max(0, counted.LackingAnew())
 }
 
 // scattered reports whether the rules of the epoch know no plan for the gang: one of several that are admitted

@@ -57,6 +57,7 @@ func (w *world) DomainsAnew(*cluster.Group, []string) ([][]string, bool) {
 }
 
 func (w *world) TakesEmpty([]*cluster.Pod, int) bool                          { return true }
+func (w *world) TakesCleared([]*cluster.Pod, int, int32, bool) bool           { return true }
 func (w *world) KeepsMemos() bool                                             { return true }
 func (w *world) DomainsBelow(*cluster.Composite, []string) ([][]string, bool) { return nil, false }
 func (w *world) Going(types.UID) bool                                         { return false }
