@@ -29,7 +29,10 @@ func TestACountIsWhatPlacingOneAfterTheOtherComesTo(t *testing.T) {
 			if w.g.oneIn(3) {
 				pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints = &v1.Affinity{}, nil
 			}
-			w.reserving = step%7 == 6
+			w.reserving = reservingNone
+			if step%7 == 6 {
+				w.reserving = reservingThird
+			}
 			w.countsAsPlaced(fmt.Sprintf("world %d, step %d", seed, step), pod, most, kinds)
 			w.nominate(step + 19)
 		}
@@ -96,7 +99,7 @@ func (w *memoWorld) countsAsPlaced(at string, pod *v1.Pod, most int, kinds map[s
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		kinds["of spread"]++
 	}
-	if w.reserving {
+	if w.reserving != reservingNone {
 		kinds["reserved"]++
 		if c != nil {
 			w.t.Fatalf("%s: it is counted though nodes are reserved", at)
