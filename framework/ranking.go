@@ -81,9 +81,7 @@ type scale struct {
 // first of its template. It returns false if this search cannot use a ranking. Nothing has changed then, except that
 // PreScore may have run.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
-	if c.class == nil || !c.member.ranked || c.affine || c.p.world.Changed == nil || c.nominator != nil ||
-		len(c.refused) > 0 || c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage,
-		len(nodes)) < len(nodes) {
+	if !c.rankable(len(nodes)) {
 		return false
 	}
 	r := c.p.classes.rankingOf(c.template)
