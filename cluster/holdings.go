@@ -169,7 +169,13 @@ func (s *State) LeastOf(g *Group, each func(resource v1.ResourceName, amount int
 // hasPlaces reports whether the nodes, each by itself, have places for k pods that request the least of each resource
 // that is needed, if all pods of lower priority had gone.
 func (s *State) hasPlaces(needs []resourceNeed, k int, priority int32) bool {
-	return k <= 0 || s.placesFor(needs, priority).total >= int64(k)
+	if k <= 0 {
+		return true
+	}
+	if m := s.placesFor(needs, priority); m != nil {
+		return m.total >= int64(k)
+	}
+	return s.findPlaces(needs, k, priority)
 }
 
 // placesOn returns how many pods that request so much of a resource at the least find room on a node, up to most, if

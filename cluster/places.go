@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ type nodePlaces struct {
 	changes uint64 // ChangedSince
 	beyond  uint64
 	counted uint64 // reprioritised
+	asked   uint64 // State.placesAsked when it was asked for last
 }
 
 const (
@@ -36,17 +38,18 @@ const (
 	manyPlaces = 1 << 20
 )
 
-// placesFor returns the memo for some needs, brought up to date.
+// placesFor returns the memo for some needs, brought up to date; nil if there are too many others that are in use.
 func (s *State) placesFor(needs []resourceNeed, priority int32) *nodePlaces {
 	var key strings.Builder
 	key.WriteString(strconv.Itoa(int(priority)))
 	for i := range needs {
 		key.WriteString(" " + string(needs[i].resource) + "=" + strconv.FormatInt(needs[i].smallest(1), 10))
 	}
+	s.placesAsked++
 	m := s.places[key.String()]
 	if m == nil {
-		if len(s.places) >= maxNodePlaces {
-			clear(s.places) // any of them may be of gangs that are gone
+		if len(s.places) >= maxNodePlaces && !s.forgetPlaces() {
+			return nil
 		}
 		if s.places == nil {
 			s.places = map[string]*nodePlaces{}
@@ -58,8 +61,37 @@ func (s *State) placesFor(needs []resourceNeed, priority int32) *nodePlaces {
 		}
 		s.places[key.String()] = m
 	}
+	m.asked = s.placesAsked
 	m.refresh(s)
 	return m
+}
+
+// forgetPlaces makes room for a memo. It returns false if all are in use: what takes turns with so many others would be
+// forgotten each time before it is asked for again.
+func (s *State) forgetPlaces() bool {
+	before := len(s.places)
+	maps.DeleteFunc(s.places, func(_ string, m *nodePlaces) bool { return s.placesAsked-m.asked > 4*maxNodePlaces })
+	return len(s.places) < before
+}
+
+// findPlaces reports whether the nodes have k places, without a memo. It ends when it has found them.
+func (s *State) findPlaces(needs []resourceNeed, k int, priority int32) bool {
+	nodes, _ := s.List()
+	for _, info := range nodes {
+		if k <= 0 {
+			break
+		}
+		s.placesCounted++
+		places := int64(k)
+		for i := range needs {
+			name, least := needs[i].resource, needs[i].smallest(1)
+			if _, offered := s.free.of(name); offered && least != 0 {
+				places = s.placesOn(info, name, least, places, priority)
+			}
+		}
+		k -= int(places)
+	}
+	return k <= 0
 }
 
 // refresh looks again at the nodes that have changed, or at all of them if it is not known which have.

@@ -66,7 +66,7 @@ func TestPlacesAreRememberedAsTheyAre(t *testing.T) {
 			counted += s.placesCounted - before
 			fresh := *s
 			fresh.places = nil
-			if want := fresh.hasPlaces(needs, k, priority); got != want {
+			if want := fresh.findPlaces(needs, k, priority); got != want {
 				t.Fatalf("step %d: places for %d that need %v at priority %d: %v, counted from nothing %v", step, k,
 					least, priority, got, want)
 			}
@@ -75,6 +75,44 @@ func TestPlacesAreRememberedAsTheyAre(t *testing.T) {
 	}
 	if nodes := 8 * 3 * steps; counted > nodes*3/4 || found[true] < steps/4 || found[false] < steps/4 {
 		t.Errorf("%d nodes were counted, from nothing it would be some %d; answers: %v", counted, nodes, found)
+	}
+}
+
+// TestMoreNeedsThanAreRememberedDoNotTakeEachOthersPlace has more kinds of needs take turns than there is room for.
+func TestMoreNeedsThanAreRememberedDoNotTakeEachOthersPlace(t *testing.T) {
+	s := New()
+	for i := range 20 {
+		n := &v1.Node{}
+		n.Name = fmt.Sprintf("n%02d", i)
+		n.Status.Allocatable = v1.ResourceList{"cpu": *resource.NewQuantity(1000, resource.DecimalSI)}
+		if _, err := s.UpsertNode(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const kinds, rounds = maxNodePlaces + 44, 6
+	ask := func(kind int) {
+		needs := []resourceNeed{{resource: "cpu", prefix: []int64{0, int64(kind + 1)}}}
+		if !s.hasPlaces(needs, 1, 0) {
+			t.Fatalf("no place for kind %d", kind)
+		}
+	}
+	for range rounds {
+		for kind := range kinds {
+			ask(kind)
+		}
+	}
+	// All nodes once for what is remembered, and one node for what is not.
+	if got, want := s.PlacesCounted(), maxNodePlaces*20+rounds*(kinds-maxNodePlaces); got != want {
+		t.Errorf("%d nodes were counted, want %d", got, want)
+	}
+	for range 4 * maxNodePlaces { // the others are not asked for any more
+		ask(0)
+	}
+	before := s.PlacesCounted()
+	ask(kinds - 1)
+	ask(kinds - 1)
+	if got := s.PlacesCounted() - before; got != 20 {
+		t.Errorf("%d nodes were counted for what has come into use, want all 20 once", got)
 	}
 }
 

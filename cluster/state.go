@@ -24,6 +24,7 @@ type State struct {
 	gone          freeWithout            // a memo, see freeFor
 	places        map[string]*nodePlaces // a memo, see placesFor
 	placesCounted int                    // see PlacesCounted
+	placesAsked   uint64                 // how often placesFor was asked
 	claimUsers    claimUsers
 
 	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds

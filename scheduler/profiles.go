@@ -355,13 +355,16 @@ func (g *gangsOfProfile) TakesCleared(pods []*cluster.Pod, wanted int, priority 
 	if !g.fits || !g.byNode || m.registry.NoClasses {
 		return true
 	}
+	if m.backfill.TakesCleared(pods, wanted, priority, count) {
+		return true
+	}
 	// any order: one is enough
 	for uid := range m.effects.evicting {
 		if p := m.cluster.Pod(uid); p != nil && p.Node != "" && p.CountedPriority() >= priority {
 			return true
 		}
 	}
-	return m.backfill.TakesCleared(pods, wanted, priority, count)
+	return false
 }
 
 // KeepsMemos implements framework.Evictions.
