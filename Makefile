@@ -42,9 +42,8 @@ soak: ## What make test runs, at length: real workloads, kills, crash states, hi
 	$(SOAK) -tags invariants -run TestInvariantsHoldInGeneratedHistories ./scheduler -rapid.checks=2300
 	$(SOAK) -tags invariants -run TestRestoredMachinesGoOnAsTheOriginal ./scheduler -rapid.checks=900
 
-# Five rounds of all scenarios take three hours, and forty minutes with BENCH="--skip-all-nodes --limit 15s". The machine
-# should have nothing else to do. BENCH adds flags, such as
-# BENCH="--rounds 1 --only shape,gangs".
+# Five rounds of all scenarios take three hours, and about one with BENCH="--skip-all-nodes --limit 15s". The machine
+# should have nothing else to do. BENCH adds flags, such as BENCH="--rounds 1 --only shape,gangs".
 .PHONY: bench-peer
 bench-peer: ## Compare Rollcall with kube-scheduler: docs/PERFORMANCE.md and docs/peer.svg
 	$(GO) run ./bench peer --into docs/PERFORMANCE.md --chart docs/peer.svg $(BENCH)

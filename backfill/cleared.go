@@ -24,7 +24,7 @@ type clearedRoom struct {
 }
 
 // clearedVersion says what else a clearedRoom rests on: which nodes there are, and what priority their pods have.
-type clearedVersion struct{ beyond, priorities uint64 }
+type clearedVersion struct{ listed, priorities uint64 }
 
 // clearedKey is whose room it is.
 type clearedKey struct {
@@ -69,7 +69,7 @@ func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, 
 // refreshCleared looks again at the nodes that have changed, or at all of them if it is not known which have.
 func (p *Planner) refreshCleared(room *clearedRoom, key clearedKey) {
 	list, _ := p.view.List()
-	version := clearedVersion{p.view.Beyond(), p.view.Reprioritised()}
+	version := clearedVersion{p.view.Relisted(), p.view.Reprioritised()}
 	places, now, known := p.view.ChangedSince(room.changes)
 	if known && room.on != nil && room.version == version && len(room.on) == len(list) {
 		for _, at := range places {

@@ -25,6 +25,8 @@ type View interface {
 	// Version returns a counter that differs from the one before whenever an object of the cluster came, changed or
 	// went, pods excepted.
 	Version() uint64
+	// Relisted returns a number that changes when a node comes or goes.
+	Relisted() uint64
 	// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another
 	// priority.
 	Reprioritised() uint64

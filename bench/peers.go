@@ -40,8 +40,8 @@ is the one that is compiled in, made by scheduler.New with its default configura
 it is, and with all nodes scored. Binds do nothing in either. Rollcall scores all nodes, and its log is on disk: every event and
 every decision is durable.
 
-A run that takes longer than --limit is stopped, and what it placed until then counts. The scenario "preempt" is given 130 s
-at least: all gangs evict before the first one is placed.`,
+A run that takes longer than --limit is stopped, and what it placed until then counts. The scenario "preempt" is given
+130 s at least: all gangs evict before the first one is placed.`,
 		Example: "  bench peer\n  bench peer --rounds 1 --only shape,gangs --into docs/PERFORMANCE.md --chart " +
 			"docs/peer.svg",
 		Args: cobra.NoArgs,
@@ -222,9 +222,8 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 			times(o.ratio(sampled, podsPerCPU)), times(o.ratio(allNodes, podsPerCPU)))
 	}
 	b.WriteString(evictions(outcomes))
-	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the " +
-		"choice), of as many pods as all\n" +
-		"contestants placed, and the peak of memory in MiB:\n\n")
+	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the\n" +
+		"choice), of as many pods as all contestants placed, and the peak of memory in MiB:\n\n")
 	b.WriteString("| | of the first | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | " +
 		"Rollcall |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {

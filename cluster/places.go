@@ -26,7 +26,7 @@ type nodePlaces struct {
 	on      []int32 // as List lists the nodes
 	total   int64
 	changes uint64 // ChangedSince
-	beyond  uint64
+	listed  uint64 // Relisted
 	counted uint64 // reprioritised
 	asked   uint64 // State.placesAsked when it was asked for last
 }
@@ -102,7 +102,7 @@ func (m *nodePlaces) refresh(s *State) {
 		_, offered[i] = s.free.of(m.resources[i])
 	}
 	places, now, known := s.ChangedSince(m.changes)
-	if known && m.on != nil && len(m.on) == len(nodes) && m.beyond == s.beyond && m.counted == s.reprioritised &&
+	if known && m.on != nil && len(m.on) == len(nodes) && m.listed == s.relisted && m.counted == s.reprioritised &&
 		slices.Equal(m.offered, offered) {
 		for _, at := range places {
 			m.look(s, int(at), nodes[at])
@@ -113,7 +113,7 @@ func (m *nodePlaces) refresh(s *State) {
 			m.look(s, at, info)
 		}
 	}
-	m.changes, m.beyond, m.counted = now, s.beyond, s.reprioritised
+	m.changes, m.listed, m.counted = now, s.relisted, s.reprioritised
 }
 
 // look counts the places on a node anew.

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -172,7 +173,23 @@ func (d *Decoder) remember(spec *v1.PodSpec, canonical bool) {
 	}
 	shared := &sharedSpec{spec: *spec, canonical: canonical}
 	shared.spec.Volumes, shared.spec.NodeName, shared.spec.SchedulingGroup = nil, "", nil
+	clip(&shared.spec)
 	d.specs[string(d.common)] = shared
+}
+
+// clip has an append to a list of a spec make a new list, as where nothing is shared: the generated code leaves
+// room behind the lists that it reads.
+func clip(spec *v1.PodSpec) {
+	spec.InitContainers = slices.Clip(spec.InitContainers)
+	spec.Containers = slices.Clip(spec.Containers)
+	spec.EphemeralContainers = slices.Clip(spec.EphemeralContainers)
+	spec.Tolerations = slices.Clip(spec.Tolerations)
+	spec.ImagePullSecrets = slices.Clip(spec.ImagePullSecrets)
+	spec.HostAliases = slices.Clip(spec.HostAliases)
+	spec.ReadinessGates = slices.Clip(spec.ReadinessGates)
+	spec.TopologySpreadConstraints = slices.Clip(spec.TopologySpreadConstraints)
+	spec.SchedulingGates = slices.Clip(spec.SchedulingGates)
+	spec.ResourceClaims = slices.Clip(spec.ResourceClaims)
 }
 
 // writtenByEncoding reports whether encoding a pod may write into what it shares of its spec: a Quantity that is no

@@ -321,3 +321,30 @@ func FuzzDecoder(f *testing.F) {
 		sameDecoded(t, &d, b)
 	})
 }
+
+// TestAnAppendToASharedListIsOfOnePod has two pods of a template get another toleration each.
+func TestAnAppendToASharedListIsOfOnePod(t *testing.T) {
+	var d eventlog.Decoder
+	decode := func() *corev1.Pod {
+		p := loggedPod("p")
+		for len(p.Spec.Tolerations) < 3 {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "t", Operator: corev1.TolerationOpExists})
+		}
+		e, _, err := d.Record(podRecord(t, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Payload.(*eventlog.Upserted).Object.(*corev1.Pod)
+	}
+	decode()
+	decode()
+	a, b := decode(), decode()
+	if &a.Spec.Tolerations[0] != &b.Spec.Tolerations[0] {
+		t.Fatal("the pods share no tolerations")
+	}
+	ofA := append(a.Spec.Tolerations, corev1.Toleration{Key: "a"})
+	_ = append(b.Spec.Tolerations, corev1.Toleration{Key: "b"})
+	if got := ofA[len(ofA)-1].Key; got != "a" {
+		t.Errorf("the last toleration of the first pod is %q", got)
+	}
+}

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,43 +95,115 @@ func TestForGangsThatMoreImportantPodsKeepOutOnePlanIsMade(t *testing.T) {
 	}
 }
 
-// TestWhatKeepsGangsOutIsRememberedAsItIs has gangs of few shapes and priorities come while runners end, of which some
-// find room, some victims, and some neither. The same is decided without memos.
+// largeEnough is a number of nodes, full of runners, with which the checked build does not forget memos before each
+// decision, as it does where the state is small.
+const largeEnough = 20
+
+// carriedOutTwice is carriedOut with memos and without. The decisions and the states must be the same.
+func carriedOutTwice(t failer, steps [][]eventlog.Payload, atOnce int) (with, without preempted) {
+	t.Helper()
+	plain := plugins.NewRegistry()
+	plain.NoClasses = true
+	with = carriedOut(t, slices.Clone(steps), plugins.NewRegistry(), atOnce)
+	without = carriedOut(t, slices.Clone(steps), plain, atOnce)
+	for i, d := range with.decisions {
+		if i >= len(without.decisions) || d != without.decisions[i] {
+			t.Fatal(fmt.Sprintf("decision %d is\n%s\nand without memos\n%s", i, d,
+				without.decisions[min(i, len(without.decisions)-1)]))
+		}
+	}
+	if len(with.decisions) != len(without.decisions) || with.machine.Hash() != without.machine.Hash() {
+		t.Fatal(fmt.Sprintf("%d decisions, and %d without memos", len(with.decisions), len(without.decisions)))
+	}
+	return with, without
+}
+
+// TestGangsThatWereKeptOutFindWhatRoomComes has a gang be kept out, so that it is remembered why, and then something
+// change by which the next gang of its shape and priority can evict.
+func TestGangsThatWereKeptOutFindWhatRoomComes(t *testing.T) {
+	spec := workload.Spec{Nodes: largeEnough, Pods: 2, Shapes: 1, Gang: 2, Preempt: true}
+	d := &hopelessDraw{spec: spec}
+	var important []eventlog.Payload // the gangs of runners, which are on all nodes
+	for g := range spec.RunnerGroups() {
+		important = append(important, d.runnerGroup(g, 900))
+	}
+	leaving := spec.Runner(0)
+	leaving.Spec.Priority = ptr.To[int32](900)
+	leaving.DeletionTimestamp = &metav1.Time{Time: leaving.CreationTimestamp.Add(time.Hour)}
+	for name, c := range map[string]struct {
+		gang    wide
+		changes []eventlog.Payload
+	}{
+		"a runner ends": {wide{1, 4, 500}, []eventlog.Payload{runnerEnds(spec, 0)}},
+		"a runner is being deleted": {wide{1, 4, 500}, []eventlog.Payload{
+			&eventlog.Upserted{Resource: eventlog.Pods, Object: leaving}}},
+		"a gang gets less important":                      {wide{1, 4, 500}, []eventlog.Payload{d.runnerGroup(0, 499)}},
+		"all are as important, and one gang gets less so": {wide{1, 4, 900}, []eventlog.Payload{d.runnerGroup(0, 899)}},
+		"a node comes, and something runs there":          {wide{1, 8, 500}, otherNode(spec)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps := [][]eventlog.Payload{append(guarded(spec), important...), c.gang.inputs("first"), nil,
+				c.changes, c.gang.inputs("second")}
+			with, without := carriedOutTwice(t, steps, 100)
+			if before, _ := carriedOutTwice(t, steps[:3], 100); before.bound+before.evicted > 0 {
+				t.Fatalf("%d pods bound and %d evicted before there is room", before.bound, before.evicted)
+			}
+			if with.machine.CountedCleared() == 0 || with.evicted == 0 || without.evicted != with.evicted {
+				t.Errorf("%d pods evicted, without memos %d; a node was counted %d times", with.evicted, without.evicted,
+					with.machine.CountedCleared())
+			}
+		})
+	}
+}
+
+// TestGangsThatWereKeptOutFindWhatIsBeingEvicted has a more important gang ask for the pods that keep others out, and go
+// before these have gone. They leave nonetheless, so the next gang is nominated there.
+func TestGangsThatWereKeptOutFindWhatIsBeingEvicted(t *testing.T) {
+	spec := workload.Spec{Nodes: largeEnough, Pods: 2, Shapes: 1, Gang: 2, Preempt: true}
+	keptOut, important := wide{1, 8, 500}, wide{1, 8, 1000}
+	d := &hopelessDraw{spec: spec, gangs: []wide{important}}
+	steps := [][]eventlog.Payload{guarded(spec), keptOut.inputs("first"), nil, important.inputs("wide-0"),
+		append(d.goes(0), keptOut.inputs("second")...)}
+	with, _ := carriedOutTwice(t, steps, 0) // nothing is carried out
+	if before, _ := carriedOutTwice(t, steps[:3], 0); slices.ContainsFunc(before.decisions, nominates) {
+		t.Fatalf("nominated before: %s", before.decisions)
+	}
+	if last := with.decisions[len(with.decisions)-1]; with.machine.CountedCleared() == 0 || !nominates(last) {
+		t.Errorf("the last decision is %s, and a node was counted %d times", last, with.machine.CountedCleared())
+	}
+}
+
+// nominates reports whether a decision, as text, nominates its pod.
+func nominates(decision string) bool { return !strings.Contains(decision, " Nominated: ") }
+
+// otherNode has a node come that sorts before all others, and a pod without priority there.
+func otherNode(spec workload.Spec) []eventlog.Payload {
+	node := spec.Node(0)
+	node.Name, node.UID = "a-"+node.Name, "a-node"
+	node.Labels = nil
+	runs := spec.Runner(1)
+	runs.Name, runs.UID, runs.Spec.NodeName, runs.Spec.Priority = "runs", "runs", node.Name, ptr.To[int32](1)
+	return []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Nodes, Object: node},
+		&eventlog.Upserted{Resource: eventlog.Pods, Object: runs}}
+}
+
+// TestWhatKeepsGangsOutIsRememberedAsItIs has gangs of a few shapes and priorities come among others, while runners end or
+// are on their way out, gangs of runners become less important, gangs go, and nodes come and go. The decisions and the
+// state are those of a Machine without memos.
 func TestWhatKeepsGangsOutIsRememberedAsItIs(t *testing.T) {
 	saved, preempted := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		spec := workload.Spec{Nodes: rapid.IntRange(3, 12).Draw(t, "nodes"), Pods: 2, Shapes: 1, Gang: 2, Preempt: true}
-		steps := [][]eventlog.Payload{guarded(spec)}
-		ended := map[int]bool{}
-		for i := range rapid.IntRange(2, 10).Draw(t, "gangs") {
-			g := wide{
-				members:  rapid.IntRange(1, 3).Draw(t, "members"),
-				gpus:     rapid.SampledFrom([]int{1, 4, 7, 8}).Draw(t, "gpus"),
-				priority: rapid.SampledFrom([]int32{100, 500, 1000}).Draw(t, "priority"),
-			}
-			inputs := g.inputs(fmt.Sprintf("wide-%d", i))
-			for range rapid.IntRange(0, 6).Draw(t, "end") {
-				if k := rapid.IntRange(0, spec.Runners()-1).Draw(t, "runner"); !ended[k] {
-					ended[k] = true
-					inputs = append(inputs, runnerEnds(spec, k))
-				}
-			}
-			steps = append(steps, inputs)
+		spec := workload.Spec{Nodes: largeEnough, Pods: 2, Shapes: 1, Gang: 2, Preempt: true}
+		d := &hopelessDraw{T: t, spec: spec, ended: map[int]bool{}, nodes: spec.Nodes}
+		first := guarded(spec)
+		for g := range spec.RunnerGroups() {
+			first = append(first, d.runnerGroup(g, 900))
 		}
-		without := plugins.NewRegistry()
-		without.NoClasses = true
-		atOnce := rapid.IntRange(1, 20).Draw(t, "effects at a time")
-		again := make([][]eventlog.Payload, len(steps))
-		copy(again, steps)
-		a, b := carriedOut(t, steps, plugins.NewRegistry(), atOnce), carriedOut(t, again, without, atOnce)
-		for i, d := range a.decisions {
-			if i >= len(b.decisions) || d != b.decisions[i] {
-				t.Fatalf("decision %d is\n%s\nand without memos\n%s", i, d, b.decisions[min(i, len(b.decisions)-1)])
-			}
+		steps := [][]eventlog.Payload{first}
+		for range rapid.IntRange(2, 14).Draw(t, "steps") {
+			steps = append(steps, d.step())
 		}
-		if len(a.decisions) != len(b.decisions) || a.machine.Hash() != b.machine.Hash() {
-			t.Fatalf("%d decisions, and %d without memos", len(a.decisions), len(b.decisions))
-		}
+		a, b := carriedOutTwice(t, steps, rapid.IntRange(1, 20).Draw(t, "effects at a time"))
 		saved += b.machine.Planned().Plans - a.machine.Planned().Plans
 		preempted += a.evicted
 	})
@@ -160,4 +233,90 @@ func BenchmarkGangsThatMoreImportantPodsKeepOut(b *testing.B) {
 		carriedOut(b, all, plugins.NewRegistry(), 1)
 		b.ReportMetric(float64(time.Since(between)-between.Sub(begin))/1e6/(gangs-1), "ms/gang")
 	}
+}
+
+// hopelessDraw draws what comes to pass beside the gangs that are kept out.
+type hopelessDraw struct {
+	*rapid.T
+	spec  workload.Spec
+	ended map[int]bool // runners that are gone
+	gangs []wide       // by number; those that are gone have no members
+	nodes int          // how many have come, those that are gone among them
+}
+
+// step draws the inputs of one.
+func (d *hopelessDraw) step() (inputs []eventlog.Payload) {
+	for range rapid.IntRange(0, 3).Draw(d.T, "beside") {
+		switch rapid.IntRange(0, 6).Draw(d.T, "what") {
+		case 0, 1:
+			if k := d.runner(); k >= 0 {
+				d.ended[k] = true
+				inputs = append(inputs, runnerEnds(d.spec, k))
+			}
+		case 2: // its pod is being deleted
+			if k := d.runner(); k >= 0 {
+				leaves := d.spec.Runner(k)
+				if k%workload.NodeGPUs == 0 {
+					leaves.Spec.Priority = ptr.To[int32](900)
+				}
+				leaves.DeletionTimestamp = &metav1.Time{Time: leaves.CreationTimestamp.Add(time.Hour)}
+				inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: leaves})
+			}
+		case 3:
+			if groups := d.spec.RunnerGroups(); groups > 0 {
+				inputs = append(inputs, d.runnerGroup(rapid.IntRange(0, groups-1).Draw(d.T, "runners"),
+					rapid.SampledFrom([]int32{0, 500, 900}).Draw(d.T, "of priority")))
+			}
+		case 4:
+			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Nodes, Object: d.spec.Node(d.nodes)})
+			d.nodes++
+		case 5:
+			node := d.spec.Node(rapid.IntRange(0, d.nodes-1).Draw(d.T, "node that goes"))
+			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Nodes, Name: node.Name, UID: node.UID})
+		case 6:
+			inputs = append(inputs, d.gangGoes()...)
+		}
+	}
+	g := wide{
+		members:  rapid.IntRange(1, 3).Draw(d.T, "members"),
+		gpus:     rapid.SampledFrom([]int{1, 5, 8}).Draw(d.T, "gpus"),
+		priority: rapid.SampledFrom([]int32{500, 900, 901}).Draw(d.T, "priority"),
+	}
+	d.gangs = append(d.gangs, g)
+	return append(inputs, g.inputs(fmt.Sprintf("wide-%d", len(d.gangs)-1))...)
+}
+
+// runner draws one that has not ended, -1 if the one that is drawn has.
+func (d *hopelessDraw) runner() int {
+	k := rapid.IntRange(0, d.spec.Runners()-1).Draw(d.T, "runner")
+	if d.ended[k] {
+		return -1
+	}
+	return k
+}
+
+// gangGoes has all pods of a gang that has come go, wherever they are.
+func (d *hopelessDraw) gangGoes() (inputs []eventlog.Payload) {
+	if len(d.gangs) == 0 {
+		return nil
+	}
+	return d.goes(rapid.IntRange(0, len(d.gangs)-1).Draw(d.T, "gang that goes"))
+}
+
+// goes is gangGoes for one of them.
+func (d *hopelessDraw) goes(i int) (inputs []eventlog.Payload) {
+	for m := range d.gangs[i].members {
+		name := fmt.Sprintf("wide-%d-%d", i, m)
+		inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ml", Name: name,
+			UID: types.UID("pod-" + name)})
+	}
+	d.gangs[i].members = 0
+	return inputs
+}
+
+// runnerGroup has a gang of runners be so important.
+func (d *hopelessDraw) runnerGroup(g int, priority int32) eventlog.Payload {
+	group := d.spec.RunnerGroup(g)
+	group.Spec.Priority = &priority
+	return &eventlog.Upserted{Resource: eventlog.PodGroups, Object: group}
 }

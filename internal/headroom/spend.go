@@ -12,6 +12,7 @@ import (
 type spender struct {
 	mu      sync.Mutex
 	most    uint64
+	memory  uint64 // that the process may have
 	stopped bool
 	live    [1]metrics.Sample
 }
@@ -19,18 +20,18 @@ type spender struct {
 // Spend is for a command that ends soon, and mostly makes what lives until then: the heap may grow by percent of what
 // is live before garbage is collected, and it is collected more often when the process comes near to most bytes, until
 // stop is called. If more than that is live, the limit grows to half as much again: the collector would run all the
-// time otherwise, for nothing. What the environment says (GOGC, GOMEMLIMIT) holds.
+// time otherwise, for nothing. It stays below what the machine, or the container, may have. What the environment says (GOGC, GOMEMLIMIT) holds.
 func Spend(percent int, most uint64) (stop func()) {
 	before, limited := 0, os.Getenv("GOMEMLIMIT") == ""
 	paced := os.Getenv("GOGC") == ""
 	if paced {
 		before = debug.SetGCPercent(percent)
 	}
-	s := &spender{most: most}
+	s := &spender{most: most, memory: memory(root())}
 	s.live[0].Name = "/gc/heap/live:bytes"
 	limit := int64(0)
 	if limited {
-		limit = debug.SetMemoryLimit(int64(most))
+		limit = debug.SetMemoryLimit(int64(limitFor(0, most, s.memory)))
 		s.again()
 	}
 	return func() {
@@ -63,9 +64,10 @@ func (s *spender) adjust() bool {
 		return false
 	}
 	metrics.Read(s.live[:])
-	debug.SetMemoryLimit(int64(limitFor(s.live[0].Value.Uint64(), s.most)))
+	debug.SetMemoryLimit(int64(limitFor(s.live[0].Value.Uint64(), s.most, s.memory)))
 	return true
 }
 
-// limitFor returns how many bytes of memory there may be.
-func limitFor(live, most uint64) uint64 { return max(most, live+live/2) }
+// limitFor returns how many bytes of memory there may be: a tenth of what the process may have is left to what Go does
+// not count, such as pages of files that are mapped.
+func limitFor(live, most, memory uint64) uint64 { return min(max(most, live+live/2), memory-memory/10) }

@@ -9,10 +9,13 @@ import (
 // TestTheLimitGrowsWithWhatIsLive has more live than the limit, and counts the collector's runs: with a limit that
 // stays they are one for nearly each allocation.
 func TestTheLimitGrowsWithWhatIsLive(t *testing.T) {
-	for live, want := range map[uint64]uint64{0: 100, 60: 100, 66: 100, 100: 150, 1000: 1500} {
-		if got := limitFor(live, 100); got != want {
+	for live, want := range map[uint64]uint64{0: 100, 60: 100, 66: 100, 100: 150, 1000: 1500, 1200: 1800, 9000: 1800} {
+		if got := limitFor(live, 100, 2000); got != want {
 			t.Errorf("with %d bytes live the limit is %d, want %d", live, got, want)
 		}
+	}
+	if got := limitFor(10, 100, 50); got != 45 {
+		t.Errorf("the limit is %d where there are 50 bytes of memory, want 45", got)
 	}
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")

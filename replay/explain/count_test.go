@@ -28,18 +28,42 @@ func longLog(t *testing.T, gangs int) (*transcripts.Player, map[uint64][]byte) {
 			s.Step(fmt.Sprintf("delete podgroups.scheduling.k8s.io ml/g%d", gone))
 		}
 	}
+	return s, statesOf(t, s, 10)
+}
+
+// statesOf returns the snapshots of a log that lie so many entries apart.
+func statesOf(t *testing.T, s *transcripts.Player, apart uint64) map[uint64][]byte {
+	t.Helper()
 	states := map[uint64][]byte{}
 	m := scheduler.New(transcripts.Registry())
 	for _, e := range s.Entries() {
 		err := m.Apply(e)
-		if err == nil && e.Seq%10 == 0 {
+		if err == nil && e.Seq%apart == 0 {
 			states[e.Seq], err = snapshot.Encode(m, [32]byte{})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return s, states
+	return states
+}
+
+// leaping returns options by which an explanation uses the index and the snapshots, and what it reads is counted.
+func leaping(opts explain.Options, x *indexOf, states map[uint64][]byte, c *explain.Counted) explain.Options {
+	opts.Index, opts.Snapshots = x, slices.Sorted(maps.Keys(states))
+	opts.Restore = func(last uint64) (*scheduler.Machine, error) {
+		i, _ := slices.BinarySearch(opts.Snapshots, last+1)
+		if i == 0 {
+			return nil, nil
+		}
+		snap, err := snapshot.Decode(states[opts.Snapshots[i-1]])
+		if err != nil {
+			return nil, err
+		}
+		return snap.Restore(transcripts.Registry())
+	}
+	c.Watch(&opts)
+	return opts
 }
 
 // TestWhatExplainReadsDoesNotGrowWithTheLog counts what is read for a pod and a gang that are gone since long, and for
@@ -54,20 +78,7 @@ func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 		plain := explain.Options{Registry: transcripts.Registry()}
 		for what, bound := range most {
 			var c explain.Counted
-			quick := plain
-			quick.Index, quick.Snapshots = x, slices.Sorted(maps.Keys(states))
-			quick.Restore = func(last uint64) (*scheduler.Machine, error) {
-				i, _ := slices.BinarySearch(quick.Snapshots, last+1)
-				if i == 0 {
-					return nil, nil
-				}
-				snap, err := snapshot.Decode(states[quick.Snapshots[i-1]])
-				if err != nil {
-					return nil, err
-				}
-				return snap.Restore(transcripts.Registry())
-			}
-			c.Watch(&quick)
+			quick := leaping(plain, x, states, &c)
 			x.picked = 0
 			var got, want string
 			switch what {
@@ -93,5 +104,56 @@ func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 				t.Errorf("%s of %d gangs: %+v, want at the most %+v", what, gangs, read, bound)
 			}
 		}
+	}
+}
+
+// TestAPodThatIsGoneBeforeAnEpochBegins: an entry behind its end counts, since it begins an epoch, so that the state in
+// which the pod goes is not made up.
+func TestAPodThatIsGoneBeforeAnEpochBegins(t *testing.T) {
+	s := transcripts.New(t)
+	s.Step("node n0 cpu=64")
+	s.Step("pod ml/a cpu=1")
+	others := func(part string) {
+		for i := range 5 {
+			s.Step(fmt.Sprintf("pod ml/%s-%d cpu=1", part, i))
+			s.Step("advance 10s")
+		}
+	}
+	others("before")
+	s.Step("delete pods ml/a")
+	others("behind")
+	s.Configure(configurationOfHistories)
+	s.Step("pod ml/q cpu=1")
+	plain := explain.Options{Registry: transcripts.Registry()}
+	var c explain.Counted
+	quick := leaping(plain, newIndex(t, s.Log(), 8), statesOf(t, s, 3), &c)
+	want, got := explainPod(s.Log().Read, "ml/a", plain), explainPod(c.Read(s.Log().Read), "ml/a", quick)
+	if got != want {
+		t.Errorf("by the index:\n%s\nfrom the whole log:\n%s", got, want)
+	}
+	if all := len(s.Entries()); c.Leaps == 0 || c.Entries >= all {
+		t.Errorf("%d of %d entries were read one after the other, and %d states", c.Entries, all, c.Leaps)
+	}
+}
+
+// TestABoundPodOfAGangThatMostEntriesNameIsFoundByTheIndex has a gang of hundreds, of which one pod is asked about. The
+// entries of all its members would be too many.
+func TestABoundPodOfAGangThatMostEntriesNameIsFoundByTheIndex(t *testing.T) {
+	const members = 450
+	s := transcripts.New(t)
+	for i := range members / 4 {
+		s.Step(fmt.Sprintf("node n%d cpu=4", i))
+	}
+	s.Step("group ml/g min=2")
+	s.Step(fmt.Sprintf("pod ml/g- group=g count=%d cpu=1", members-10))
+	plain := explain.Options{Registry: transcripts.Registry()}
+	var c explain.Counted
+	quick := leaping(plain, newIndex(t, s.Log(), 16), statesOf(t, s, 100), &c)
+	want, got := explainPod(s.Log().Read, "ml/g-7", plain), explainPod(c.Read(s.Log().Read), "ml/g-7", quick)
+	if got != want {
+		t.Errorf("by the index:\n%s\nfrom the whole log:\n%s", got, want)
+	}
+	if all := len(s.Entries()); c.Leaps == 0 || c.Entries > all/2 {
+		t.Errorf("%d of %d entries were read one after the other, and %d states", c.Entries, all, c.Leaps)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -49,6 +50,10 @@ func newMentions(keys ...index.Key) *mentions {
 		n.add(k)
 	}
 	return n
+}
+
+func (n *mentions) clone() *mentions {
+	return &mentions{keys: maps.Clone(n.keys), uids: maps.Clone(n.uids), nodes: maps.Clone(n.nodes), grown: n.grown}
 }
 
 func (n *mentions) add(k index.Key) {
@@ -296,6 +301,18 @@ func (s *search) addMembers(group types.NamespacedName) error {
 	})
 }
 
+// tryMembers is addMembers for a pod that is not pending: if most entries name its gang, nothing is added, and a later
+// state is made in which the members are.
+func (s *search) tryMembers(group types.NamespacedName) error {
+	seqs, known := s.seqs, s.known.clone()
+	err := s.addMembers(group)
+	if errors.Is(err, errWhole) {
+		s.seqs, s.known = seqs, known
+		return nil
+	}
+	return err
+}
+
 // namesComposite reports whether an entry brings the PodGroup of that name, below a CompositePodGroup.
 func namesComposite(e eventlog.Entry, name types.NamespacedName) bool {
 	p, ok := e.Payload.(*eventlog.Upserted)
@@ -371,6 +388,7 @@ func (r *rerun) leap(w watcher) error {
 // away. So the state at the point in question, and that in which it went, need not be made.
 func (r *rerun) finish(w watcher, rest []uint64) error {
 	m, l := r.machine, r.leaps
+	made := false // whether the state at hand is made up, with which the reading cannot go on
 	if len(rest) > 0 && !l.remain(rest[1:]) && w.goesWith(m, rest[0], l.known) {
 		for e, err := range r.opts.Index.Pick(l.ctx, rest[:1]) {
 			if err != nil {
@@ -381,9 +399,12 @@ func (r *rerun) finish(w watcher, rest []uint64) error {
 				return fmt.Errorf("replay: entry %d: %w", rest[0], err)
 			}
 		}
-		rest = rest[1:]
+		rest, made = rest[1:], true
 	}
 	r.over = !l.remain(rest) && w.over(m, l.known)
+	if made && !r.over {
+		return errWhole
+	}
 	return nil
 }
 

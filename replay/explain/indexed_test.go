@@ -170,21 +170,7 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 			}
 		}
 		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: rapid.Uint64Range(last/2, last).Draw(rt, "at")}
-		quick := opts
-		quick.Index, quick.Snapshots = x, slices.Sorted(maps.Keys(states))
-		quick.Restore = func(last uint64) (*scheduler.Machine, error) {
-			for seq := last; seq > 0; seq-- {
-				if data := states[seq]; data != nil {
-					snap, err := snapshot.Decode(data)
-					if err != nil {
-						return nil, err
-					}
-					return snap.Restore(transcripts.Registry())
-				}
-			}
-			return nil, nil
-		}
-		leaps.Watch(&quick)
+		quick := leaping(opts, x, states, &leaps)
 		for _, name := range slices.Sorted(maps.Keys(pods)) {
 			asked++
 			want, got := explainPod(s.Log().Read, name, opts), explainPod(leaps.Read(s.Log().Read), name, quick)

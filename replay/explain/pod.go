@@ -23,11 +23,13 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 		scan := newPodScan(namespace, name)
 		found, err := scanPod(ctx, read, &opts, scan)
 		by := &leaps{search: found}
-		if err == nil && scan.history(opts.knownFrom()) != nil {
+		switch {
+		case err != nil || scan.group.Name == "":
+		case scan.history(opts.knownFrom()) != nil:
 			by.group = scan.group
-		}
-		if err == nil && scan.group.Name != "" && scan.gone == nil {
 			err = found.addMembers(scan.group)
+		case scan.gone == nil:
+			err = found.tryMembers(scan.group)
 		}
 		if err == nil && scan.gone != nil {
 			by.own, err = found.naming(index.UID(scan.uid), index.Pod(scan.name), index.Barrier())
