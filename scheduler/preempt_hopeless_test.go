@@ -149,15 +149,15 @@ func TestGangsThatWereKeptOutFindWhatRoomComes(t *testing.T) {
 				t.Fatalf("%d pods bound and %d evicted before there is room", before.bound, before.evicted)
 			}
 			if with.machine.CountedCleared() == 0 || with.evicted == 0 || without.evicted != with.evicted {
-				t.Errorf("%d pods evicted, without memos %d; a node was counted %d times", with.evicted, without.evicted,
-					with.machine.CountedCleared())
+				t.Errorf("%d pods evicted, without memos %d; a node was counted %d times", with.evicted,
+					without.evicted, with.machine.CountedCleared())
 			}
 		})
 	}
 }
 
-// TestGangsThatWereKeptOutFindWhatIsBeingEvicted has a more important gang ask for the pods that keep others out, and go
-// before these have gone. They leave nonetheless, so the next gang is nominated there.
+// TestGangsThatWereKeptOutFindWhatIsBeingEvicted has a more important gang ask for the pods that keep others out, and
+// go before these have gone. They leave nonetheless, so the next gang is nominated there.
 func TestGangsThatWereKeptOutFindWhatIsBeingEvicted(t *testing.T) {
 	spec := workload.Spec{Nodes: largeEnough, Pods: 2, Shapes: 1, Gang: 2, Preempt: true}
 	keptOut, important := wide{1, 8, 500}, wide{1, 8, 1000}
@@ -187,9 +187,9 @@ func otherNode(spec workload.Spec) []eventlog.Payload {
 		&eventlog.Upserted{Resource: eventlog.Pods, Object: runs}}
 }
 
-// TestWhatKeepsGangsOutIsRememberedAsItIs has gangs of a few shapes and priorities come among others, while runners end or
-// are on their way out, gangs of runners become less important, gangs go, and nodes come and go. The decisions and the
-// state are those of a Machine without memos.
+// TestWhatKeepsGangsOutIsRememberedAsItIs has gangs of a few shapes and priorities come among others, while runners end
+// or are on their way out, gangs of runners become less important, gangs go, and nodes come and go. The decisions and
+// the state are those of a Machine without memos.
 func TestWhatKeepsGangsOutIsRememberedAsItIs(t *testing.T) {
 	saved, preempted := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/replay/explain"
@@ -155,5 +156,40 @@ func TestABoundPodOfAGangThatMostEntriesNameIsFoundByTheIndex(t *testing.T) {
 	}
 	if all := len(s.Entries()); c.Leaps == 0 || c.Entries > all/2 {
 		t.Errorf("%d of %d entries were read one after the other, and %d states", c.Entries, all, c.Leaps)
+	}
+}
+
+// TestANameThatIsNotThereIsToldOfWithoutTheWholeLog counts what is read for a pod and a gang that come later, and for a
+// name that is misspelt, for which the names that may be meant are those of the state and of the last entries.
+func TestANameThatIsNotThereIsToldOfWithoutTheWholeLog(t *testing.T) {
+	const gangs, back = 120, 5
+	s, states := longLog(t, gangs)
+	for _, c := range []struct {
+		what, name string
+		explained  func(explain.Reader, string, explain.Options) string
+		at         uint64
+		want       string
+	}{
+		{"pod that comes later", "ml/g100-0", explainPod, 300, "first appears at"},
+		{"gang that comes later", "ml/g100", explainGroup, 300, "first appears at"},
+		{"pod before the first entry", "ml/g100-0", explainPod, 1, "first appears at"},
+		{"pod that is there by another name", "ml/g117-", explainPod, 0, "did you mean ml/g117-0, ml/g117-1?"},
+		{"gang that is like two that are gone since long", "ml/g117-x", explainGroup, 0, "did you mean ml/g117?"},
+		{"gang in another namespace", "other/g118", explainGroup, 0, "did you mean ml/g118?"},
+	} {
+		plain := explain.Options{Registry: transcripts.Registry(), AtSeq: c.at}
+		var n explain.Counted
+		quick := leaping(plain, newIndex(t, s.Log(), 16), states, &n)
+		explain.LookBack(&quick, back)
+		got := c.explained(n.Read(s.Log().Read), c.name, quick)
+		whole := c.explained(s.Log().Read, c.name, plain)
+		whole = strings.Replace(whole, "ml/g1, ml/g11, ml/g117", "ml/g117", 1) // these are not of late
+		if got != whole || !strings.Contains(got, c.want) {
+			t.Errorf("%s, by the index:\n%s\nfrom the whole log:\n%s\nwant %q", c.what, got, whole, c.want)
+		}
+		if most := back + 20; n.Entries > most || n.Leaps > 1 {
+			t.Errorf("%s: %d entries were read one after the other, want at most %d; %d states", c.what, n.Entries,
+				most, n.Leaps)
+		}
 	}
 }

@@ -84,6 +84,9 @@ func (c *Counted) Watch(opts *Options) {
 	}
 }
 
+// LookBack has names that are like one that is not there be looked for in so many entries.
+func LookBack(opts *Options, entries uint64) { opts.recent = entries }
+
 // Read counts the entries that are read one after the other.
 func (c *Counted) Read(read Reader) Reader {
 	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {

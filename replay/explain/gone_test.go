@@ -28,39 +28,34 @@ func explainedTwice(t *testing.T, s *transcripts.Player, name string,
 // TestWhatBecameOfVictimsIsToldOfAPodThatIsGone: a pod that had another one evicted goes before that one does. How many
 // of its victims are left is told as of the point in question, and not as of the pod's end.
 func TestWhatBecameOfVictimsIsToldOfAPodThatIsGone(t *testing.T) {
-	s := transcripts.New(t)
-	s.Step("node n0 cpu=4")
-	s.Step("pod ml/low cpu=4")
-	s.Step("pod ml/high cpu=4 priority=9")
-	s.Step("delete pods ml/high")
-	for i := range 20 {
-		s.Step(fmt.Sprintf("pod ml/other-%d cpu=9", i))
-	}
-	if x := explainedTwice(t, s, "ml/high", explainPod); !strings.Contains(x, `"remaining": 1`) {
-		t.Fatalf("no victim is left:\n%s", x)
-	}
-	s.Step("delete pods ml/low")
-	if x := explainedTwice(t, s, "ml/high", explainPod); strings.Contains(x, `"remaining": 1`) {
-		t.Errorf("a victim is left:\n%s", x)
-	}
+	victimsAreTold(t, "ml/high", explainPod, "node n0 cpu=4", "pod ml/low cpu=4", "pod ml/high cpu=4 priority=9",
+		"delete pods ml/high")
 }
 
 // TestWhatBecameOfVictimsIsToldOfAGangThatIsGone is the same of a gang.
 func TestWhatBecameOfVictimsIsToldOfAGangThatIsGone(t *testing.T) {
-	s := transcripts.New(t)
-	for _, step := range []string{"node n0 cpu=4", "pod ml/low cpu=4", "group ml/g min=1",
+	victimsAreTold(t, "ml/g", explainGroup, "node n0 cpu=4", "pod ml/low cpu=4", "group ml/g min=1",
 		"pod ml/g-0 group=g cpu=4 priority=9", "node n1 cpu=4", "advance 40s", "delete pods ml/g-0",
-		"delete podgroups.scheduling.k8s.io ml/g"} {
+		"delete podgroups.scheduling.k8s.io ml/g")
+}
+
+// victimsAreTold has steps be taken in which what is explained evicts ml/low and goes, and that one go much later.
+func victimsAreTold(t *testing.T, name string, explained func(explain.Reader, string, explain.Options) string,
+	steps ...string,
+) {
+	t.Helper()
+	s := transcripts.New(t)
+	for _, step := range steps {
 		s.Step(step)
 	}
 	for i := range 20 {
 		s.Step(fmt.Sprintf("pod ml/other-%d cpu=9", i))
 	}
-	if x := explainedTwice(t, s, "ml/g", explainGroup); !strings.Contains(x, `"remaining": 1`) {
+	if x := explainedTwice(t, s, name, explained); !strings.Contains(x, `"remaining": 1`) {
 		t.Fatalf("no victim is left:\n%s", x)
 	}
 	s.Step("delete pods ml/low")
-	if x := explainedTwice(t, s, "ml/g", explainGroup); strings.Contains(x, `"remaining": 1`) {
+	if x := explainedTwice(t, s, name, explained); strings.Contains(x, `"remaining": 1`) {
 		t.Errorf("a victim is left:\n%s", x)
 	}
 }

@@ -31,8 +31,8 @@ type Index interface {
 	Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error]
 }
 
-// errWhole says that the whole log has to be read: what is asked for is not found, which is said with the names that
-// are like it; or it is admitted with others, of which more matters than what names it; or most entries name it.
+// errWhole says that the whole log has to be read: what is asked for is admitted with others, of which more matters
+// than what names it; or most entries name it; or what is wrong with the point in question is to be said.
 var errWhole = errors.New("the whole log is to be read")
 
 // mentions are what the entries may name that concern what is explained.
@@ -136,8 +136,11 @@ func newSearch(ctx context.Context, opts *Options, known *mentions) (*search, er
 	if opts.AtSeq > 0 {
 		seq = min(seq, opts.AtSeq)
 	}
-	if seq == 0 || seq <= opts.Base || opts.AtSeq > last {
+	switch {
+	case opts.AtSeq > last || opts.Base > 0 && seq <= opts.Base:
 		return nil, errWhole // which says what is wrong with that
+	case seq == 0: // before the first entry
+		return s, nil
 	}
 	for e, err := range opts.Index.Pick(ctx, []uint64{seq}) {
 		if err != nil {
@@ -204,8 +207,8 @@ func (s *search) each(f func(eventlog.Entry) error) error {
 }
 
 // take hands the entries that were found to a scanner. Damage that stands right behind the point in question is found
-// as reading the whole log finds it.
-func (s *search) take(read Reader, to scanner) error {
+// as reading the whole log finds it. For key and again see missing.
+func (s *search) take(read Reader, key index.Key, to, again scanner) error {
 	err := s.each(func(e eventlog.Entry) error {
 		to.take(e)
 		return nil
@@ -214,7 +217,7 @@ func (s *search) take(read Reader, to scanner) error {
 		return err
 	}
 	if !to.found() {
-		return errWhole
+		return s.missing(read, key, to, again)
 	}
 	for _, err := range read(s.ctx, s.at.Seq+1) {
 		return err
@@ -253,7 +256,7 @@ func scanPod(ctx context.Context, read Reader, opts *Options, to *podScan) (*sea
 	if err != nil {
 		return nil, err
 	}
-	return s, s.take(read, to)
+	return s, s.take(read, index.Pod(to.name), to, newPodScan(to.name.Namespace, to.name.Name))
 }
 
 // scanGroup is scanPrefix by the index.
@@ -285,7 +288,7 @@ func scanGroup(ctx context.Context, read Reader, opts *Options, to *groupScan) (
 	if err != nil {
 		return nil, err
 	}
-	return s, s.take(read, to)
+	return s, s.take(read, index.Group(to.name), to, newGroupScan(to.name.Namespace, to.name.Name))
 }
 
 // addMembers has the other members of a pod's gang looked for as well: it may be pending with them, and how many of

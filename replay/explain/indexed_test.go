@@ -95,13 +95,13 @@ func TestExplanationsByAnIndexAreThoseOfTheWholeLog(t *testing.T) {
 		quick.Index, quick.Snapshots = x, slices.Sorted(maps.Keys(r.Snapshots))
 		quick.Restore = func(last uint64) (*scheduler.Machine, error) { return r.Restore(t, 0, last), nil }
 		leaps.Watch(&quick)
-		for _, name := range r.Pods {
+		for _, name := range append(slices.Clone(r.Pods), r.Pods[0]+"-none", "none/none") {
 			want, got := explainPod(r.Log.Read, name, opts), explainPod(leaps.Read(r.Log.Read), name, quick)
 			if got != want {
 				t.Fatalf("pod %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, at, got, want)
 			}
 		}
-		for _, name := range r.Groups {
+		for _, name := range append(slices.Clone(r.Groups), r.Groups[0]+"-none", "none/none") {
 			want, got := explainGroup(r.Log.Read, name, opts), explainGroup(leaps.Read(r.Log.Read), name, quick)
 			if got != want {
 				t.Fatalf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, at, got, want)
@@ -171,14 +171,14 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 		}
 		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: rapid.Uint64Range(last/2, last).Draw(rt, "at")}
 		quick := leaping(opts, x, states, &leaps)
-		for _, name := range slices.Sorted(maps.Keys(pods)) {
+		for _, name := range append(slices.Sorted(maps.Keys(pods)), "ml/other-", "none/g-0") {
 			asked++
 			want, got := explainPod(s.Log().Read, name, opts), explainPod(leaps.Read(s.Log().Read), name, quick)
 			if got != want {
 				rt.Fatalf("pod %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, opts.AtSeq, got, want)
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(groups)) {
+		for _, name := range append(slices.Sorted(maps.Keys(groups)), "ml/other-", "none/g") {
 			asked++
 			want, got := explainGroup(s.Log().Read, name, opts), explainGroup(leaps.Read(s.Log().Read), name, quick)
 			if got != want {

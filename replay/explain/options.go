@@ -44,6 +44,8 @@ type Options struct {
 	Snapshots []uint64
 	// leap is over how many entries it pays to restore a state and not to apply them; 0 stands for the default.
 	leap uint64
+	// recent stands in the place of recentNames, unless it is 0.
+	recent uint64
 }
 
 // minLeap is Options.leap unless a test says otherwise: with 5,000 nodes and 40,000 pods, restoring takes as long as
@@ -55,6 +57,13 @@ func (o *Options) minLeap() uint64 {
 		return minLeap
 	}
 	return o.leap
+}
+
+func (o *Options) recentNames() uint64 {
+	if o.recent == 0 {
+		return recentNames
+	}
+	return o.recent
 }
 
 // state returns the newest state that is known after an entry up to last; the empty one if there is no other.

@@ -56,6 +56,11 @@ func (s *groupScan) startFrom(m *scheduler.Machine) {
 	s.levelsFrom(m)
 	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
 	if g == nil {
+		for _, p := range m.Cluster().AllPods() {
+			if p.Group != nil {
+				s.near.add(types.NamespacedName{Namespace: p.Group.Namespace, Name: p.Group.Name})
+			}
+		}
 		return
 	}
 	s.first = &answer.Point{}

@@ -92,6 +92,9 @@ func (s *podScan) missing() *NotFoundError {
 func (s *podScan) startFrom(m *scheduler.Machine) {
 	p := m.Cluster().PodNamed(s.name.Namespace, s.name.Name)
 	if p == nil {
+		for _, other := range m.Cluster().AllPods() {
+			s.near.add(types.NamespacedName{Namespace: other.Object.Namespace, Name: other.Object.Name})
+		}
 		return
 	}
 	s.seen, s.uid, s.object = true, p.Object.UID, p.Object
