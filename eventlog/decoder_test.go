@@ -328,7 +328,8 @@ func TestAnAppendToASharedListIsOfOnePod(t *testing.T) {
 	decode := func() *corev1.Pod {
 		p := loggedPod("p")
 		for len(p.Spec.Tolerations) < 3 {
-			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "t", Operator: corev1.TolerationOpExists})
+			p.Spec.Tolerations = append(p.Spec.Tolerations,
+				corev1.Toleration{Key: "t", Operator: corev1.TolerationOpExists})
 		}
 		e, _, err := d.Record(podRecord(t, p))
 		if err != nil {
