@@ -222,8 +222,8 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 			times(o.ratio(sampled, podsPerCPU)), times(o.ratio(allNodes, podsPerCPU)))
 	}
 	b.WriteString(evictions(outcomes))
-	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the\n" +
-		"choice), of as many pods as all contestants placed, and the peak of memory in MiB:\n\n")
+	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of\n" +
+		"the choice), of as many pods as all contestants placed, and the peak of memory in MiB:\n\n")
 	b.WriteString("| | of the first | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | " +
 		"Rollcall |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {

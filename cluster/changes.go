@@ -38,7 +38,8 @@ func (s *State) touched(name string) {
 }
 
 // ChangedSince returns the places in List of the nodes that changed since the answer before gave now, some of them more
-// than once; ok is false if it is not known any more. Where Relisted has changed, and so Beyond, the places are none that mean anything.
+// than once; ok is false if it is not known any more. Where Relisted has changed, and so Beyond, the places mean
+// nothing.
 func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool) {
 	j := &s.changed
 	now = j.first + uint64(len(j.places))
@@ -56,8 +57,8 @@ func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 // ScoreResources.
 func (s *State) Beyond() uint64 { return s.beyond }
 
-// Relisted returns a number that changes when a node comes or goes, by which the places of others change. It is for memos
-// that rest on nodes and on the pods there, and on nothing else that Beyond counts.
+// Relisted returns a number that changes when a node comes or goes, by which the places of others change. It is for
+// memos that rest on nodes and on the pods there, and on nothing else that Beyond counts.
 func (s *State) Relisted() uint64 { return s.relisted }
 
 // ScoreResources sets the resources by which plugins score nodes (scoringStrategy of NodeResourcesFit, resources of
