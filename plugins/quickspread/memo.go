@@ -58,6 +58,7 @@ type memo struct {
 	generations []int64
 	counts      []count
 	domains     []domains // one for each rule
+	values      []string  // memory for one node's domains, by rule
 }
 
 // count is what one node brings to one rule's domains.
@@ -134,7 +135,7 @@ func (s *memos) drop(question string) {
 func (m *memo) size(nodes int) int {
 	each := bytesPerNode + bytesPerCount*len(m.rules)
 	for i := range m.rules {
-		if m.rules[i].topologyKey == v1.LabelHostname {
+		if m.rules[i].byHost() && !m.soft {
 			each += bytesPerDomain
 		}
 	}
@@ -244,8 +245,8 @@ func (m *memo) placeOf(node fwk.NodeInfo, guess int) (at int, ok bool) {
 // a generation begin: when a node comes or goes, the others after it change places and nothing else. A single one
 // cannot have.
 func (m *memo) takeOut(places []int) (counts []count, known map[int64]int) {
-	if len(places) > 1 {
-		known = make(map[int64]int, len(places))
+	if len(places) > 1 && len(m.generations) > 0 {
+		known = make(map[int64]int, min(len(places), len(m.generations)))
 	}
 	for _, at := range places {
 		if at >= len(m.generations) {
@@ -260,14 +261,23 @@ func (m *memo) takeOut(places []int) (counts []count, known map[int64]int) {
 	return counts, known
 }
 
+// resize makes room for so many nodes. What it adds is not counted yet.
 func (m *memo) resize(nodes int) {
-	for len(m.generations) < nodes {
-		m.generations = append(m.generations, 0)
+	m.generations = resized(m.generations, nodes, 0)
+	m.counts = resized(m.counts, nodes*len(m.rules), count{domain: nowhere})
+}
+
+// resized returns the list with that length; what it adds has the value.
+func resized[T any](list []T, length int, value T) []T {
+	before := len(list)
+	if length <= before {
+		return list[:length]
 	}
-	for len(m.counts) < nodes*len(m.rules) {
-		m.counts = append(m.counts, count{domain: nowhere})
+	list = slices.Grow(list, length-before)[:length]
+	for i := before; i < length; i++ {
+		list[i] = value
 	}
-	m.generations, m.counts = m.generations[:nodes], m.counts[:nodes*len(m.rules)]
+	return list
 }
 
 // add puts a node's counts into the domains, or takes them out.
@@ -284,7 +294,7 @@ func (m *memo) add(counts []count, sign int) {
 func (m *memo) count(logger klog.Logger, info fwk.NodeInfo, counts []count) {
 	m.all.counted++
 	node := info.Node()
-	hasAll := m.hasAllLabels(node)
+	hasAll := m.readLabels(node)
 	allowed := m.allowed(logger, node)
 	for i := range m.rules {
 		r := &m.rules[i]
@@ -293,7 +303,7 @@ func (m *memo) count(logger klog.Logger, info fwk.NodeInfo, counts []count) {
 		if !hasAll || apart && !m.soft {
 			continue
 		}
-		counts[i] = count{domain: m.domains[i].id(node.Labels[r.topologyKey]), apart: apart}
+		counts[i] = count{domain: m.domainOf(i), apart: apart}
 		if r.like < i && counts[r.like].domain != nowhere {
 			counts[i].pods = counts[r.like].pods
 		} else {
@@ -302,7 +312,7 @@ func (m *memo) count(logger klog.Logger, info fwk.NodeInfo, counts []count) {
 	}
 }
 
-// hasAllLabels says whether the node has every topology key of the rules; otherwise it counts for none.
+// hasAllLabels reports whether the node has every topology key of the rules.
 func (m *memo) hasAllLabels(node *v1.Node) bool {
 	for i := range m.rules {
 		if _, ok := node.Labels[m.rules[i].topologyKey]; !ok {
@@ -310,6 +320,29 @@ func (m *memo) hasAllLabels(node *v1.Node) bool {
 		}
 	}
 	return true
+}
+
+// readLabels leaves the node's domains in m.values. It returns false if the node lacks the topology key of a rule: then
+// it counts for none.
+func (m *memo) readLabels(node *v1.Node) bool {
+	m.values = m.values[:0]
+	for i := range m.rules {
+		value, ok := node.Labels[m.rules[i].topologyKey]
+		if !ok {
+			return false
+		}
+		m.values = append(m.values, value)
+	}
+	return true
+}
+
+// domainOf returns the number of the i-th rule's domain that m.values has. Where soft rules spread over hosts, the pods
+// on a node say what it is worth, and no domain is looked at: all hosts have one number.
+func (m *memo) domainOf(i int) int32 {
+	if m.soft && m.rules[i].byHost() {
+		return m.domains[i].id("")
+	}
+	return m.domains[i].id(m.values[i])
 }
 
 // allowed returns what says whether the node counts by a rule's policies. It works out each at most once.

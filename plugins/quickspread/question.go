@@ -30,6 +30,9 @@ type rule struct {
 	like             int // the first rule with the same selector
 }
 
+// byHost reports whether each node is a domain of its own.
+func (r *rule) byHost() bool { return r.topologyKey == v1.LabelHostname }
+
 // thatAre returns those of the constraints of which the action is to be taken.
 func thatAre(action v1.UnsatisfiableConstraintAction,
 	constraints []v1.TopologySpreadConstraint) []v1.TopologySpreadConstraint {

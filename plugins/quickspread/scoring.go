@@ -89,8 +89,7 @@ func newScoring(m *memo, q question, feasible []fwk.NodeInfo) *scoring {
 	s := &scoring{memo: m, version: m.version, scales: make([]scale, len(m.rules))}
 	seen := make([][]bool, len(m.rules))
 	for i := range m.rules {
-		s.scales[i] = scale{host: m.rules[i].topologyKey == v1.LabelHostname,
-			less: float64(q.constraints[i].MaxSkew - 1)}
+		s.scales[i] = scale{host: m.rules[i].byHost(), less: float64(q.constraints[i].MaxSkew - 1)}
 		if !s.scales[i].host {
 			seen[i] = make([]bool, len(m.domains[i].nodes))
 		}
@@ -136,6 +135,9 @@ func newScoring(m *memo, q question, feasible []fwk.NodeInfo) *scoring {
 
 // findPlace is placeOf for nodes that stand in the order of the list, with gaps.
 func (m *memo) findPlace(node fwk.NodeInfo, from int) (at int, ok bool) {
+	if from < len(m.list) && m.list[from] == node { // most often, and spares a look into the node
+		return from, true
+	}
 	generation := node.GetGeneration()
 	if i := slices.Index(m.generations[min(from, len(m.generations)):], generation); i >= 0 {
 		return from + i, true
