@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,10 +22,11 @@ type clearedRoom struct {
 	changes uint64 // View.ChangedSince
 	on      []int32
 	total   int64
+	asked   uint64 // Planner.clearedAsked when it was asked for last
 }
 
 // clearedVersion says what else a clearedRoom rests on: which nodes there are, and what priority their pods have.
-type clearedVersion struct{ listed, priorities uint64 }
+type clearedVersion struct{ list, priorities uint64 }
 
 // clearedKey is whose room it is.
 type clearedKey struct {
@@ -38,7 +40,7 @@ const maxCleared = 256
 // TakesCleared reports whether all nodes together might take so many of the pods if all pods of lower priority had
 // gone, and those that are being deleted. A no is certain, as far as requests, selectors, required affinity and taints
 // say; of pods that are not alike the answer is yes. So it is for a shape and a priority that nothing is known of,
-// unless it is to be counted now.
+// unless it is to be counted now, or so many are known that this one cannot be remembered.
 func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, count bool) bool {
 	if len(p.cleared) == 0 && !count || slices.ContainsFunc(pods, comparesTaints) {
 		return true
@@ -48,13 +50,14 @@ func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, 
 		return true // what is free of devices is not counted here
 	}
 	key := clearedKey{s, priority}
+	p.clearedAsked++
 	room := p.cleared[key]
 	if room == nil {
+		if len(p.cleared) >= maxCleared && !p.forgetCleared() {
+			return p.findCleared(key, wanted)
+		}
 		if !count {
 			return true
-		}
-		if len(p.cleared) >= maxCleared {
-			clear(p.cleared) // any of them may be of gangs that are gone
 		}
 		if p.cleared == nil {
 			p.cleared = map[clearedKey]*clearedRoom{}
@@ -62,14 +65,38 @@ func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, 
 		room = &clearedRoom{}
 		p.cleared[key] = room
 	}
+	room.asked = p.clearedAsked
 	p.refreshCleared(room, key)
 	return room.total >= int64(wanted)
+}
+
+// forgetCleared makes room for a memo: any of them may be of gangs that are gone. It returns false if all are in use:
+// otherwise each new one would take the place of one that is about to be asked for.
+func (p *Planner) forgetCleared() bool {
+	before := len(p.cleared)
+	maps.DeleteFunc(p.cleared, func(_ clearedKey, r *clearedRoom) bool {
+		return p.clearedAsked-r.asked > 4*maxCleared
+	})
+	return len(p.cleared) < before
+}
+
+// findCleared reports whether the nodes have so much room, without a memo. It looks at nodes until it has found it, and
+// at all of them if there is less, which takes a fraction of the time that a plan takes.
+func (p *Planner) findCleared(key clearedKey, wanted int) bool {
+	list, _ := p.view.List()
+	for _, info := range list {
+		if wanted <= 0 {
+			break
+		}
+		wanted -= int(p.clearedOn(key, info))
+	}
+	return wanted <= 0
 }
 
 // refreshCleared looks again at the nodes that have changed, or at all of them if it is not known which have.
 func (p *Planner) refreshCleared(room *clearedRoom, key clearedKey) {
 	list, _ := p.view.List()
-	version := clearedVersion{p.view.Relisted(), p.view.Reprioritised()}
+	version := clearedVersion{p.view.ListVersion(), p.view.Reprioritised()}
 	places, now, known := p.view.ChangedSince(room.changes)
 	if known && room.on != nil && room.version == version && len(room.on) == len(list) {
 		for _, at := range places {
@@ -86,13 +113,18 @@ func (p *Planner) refreshCleared(room *clearedRoom, key clearedKey) {
 
 // countCleared counts a node anew.
 func (p *Planner) countCleared(room *clearedRoom, key clearedKey, at int, info fwk.NodeInfo) {
-	p.countedCleared++
-	takes := int32(0)
-	if p.projector.MayRunOn(key.shape.like, info.Node()) {
-		takes = p.placesWithout(key, info)
-	}
+	takes := p.clearedOn(key, info)
 	room.total += int64(takes - room.on[at])
 	room.on[at] = takes
+}
+
+// clearedOn returns how many of the pods the node would take.
+func (p *Planner) clearedOn(key clearedKey, info fwk.NodeInfo) int32 {
+	p.countedCleared++
+	if !p.projector.MayRunOn(key.shape.like, info.Node()) {
+		return 0
+	}
+	return p.placesWithout(key, info)
 }
 
 // maxPlaces bounds how many pods a node is taken to have room for. No gang has as many members.

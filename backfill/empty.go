@@ -17,13 +17,13 @@ import (
 // never fit ask for pods of one shape: for those the answer needs no Outlook, and is found for all gangs of the shape
 // at once. When a node changes, that node alone is looked at again. It is a memo only.
 type emptyRoom struct {
-	known    bool
-	version  uint64     // View.Version
-	changes  uint64     // of the View's ChangedSince, when version was met
-	relisted uint64     // View.Relisted then
-	nodes    []*v1.Node // as they were counted
-	shapes   map[string]*shape
-	counted  int // how often a node was looked at for a shape, see Work
+	known       bool
+	version     uint64     // View.Version
+	changes     uint64     // of the View's ChangedSince, when version was met
+	listVersion uint64     // View.ListVersion then
+	nodes       []*v1.Node // as they were counted
+	shapes      map[string]*shape
+	counted     int // how often a node was looked at for a shape, see Work
 }
 
 // shape is pods that ask for the same.
@@ -135,10 +135,10 @@ func (p *Planner) refreshEmpty() {
 // changedNodes takes note of the nodes as they are, and returns the places of those that were others. It returns false
 // if nodes have come or gone.
 func (p *Planner) changedNodes(list []fwk.NodeInfo) (changed []int, same bool) {
-	e, relisted := &p.empty, p.view.Relisted()
+	e, listVersion := &p.empty, p.view.ListVersion()
 	places, now, told := p.view.ChangedSince(e.changes)
-	told = told && e.known && relisted == e.relisted // otherwise the places may be those of another list
-	e.changes, e.relisted = now, relisted
+	told = told && e.known && listVersion == e.listVersion // otherwise the places may be those of another list
+	e.changes, e.listVersion = now, listVersion
 	look := func(i int) {
 		if node := list[i].Node(); e.nodes[i] != node {
 			changed = append(changed, i)

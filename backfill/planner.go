@@ -25,8 +25,8 @@ type View interface {
 	// Version returns a counter that differs from the one before whenever an object of the cluster came, changed or
 	// went, pods excepted.
 	Version() uint64
-	// Relisted returns a number that changes when a node comes or goes.
-	Relisted() uint64
+	// ListVersion returns a number that changes when a node comes or goes.
+	ListVersion() uint64
 	// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another
 	// priority.
 	Reprioritised() uint64
@@ -132,9 +132,10 @@ type Planner struct {
 	empty          emptyRoom                                      // a memo
 	cleared        map[clearedKey]*clearedRoom                    // a memo
 	changes        uint64
-	counts         int // how often the pods of a node were gone through, see Work
-	countedCleared int // see CountedCleared
-	looked         int // how many nominations were looked at to find what overtakes, see Looked
+	counts         int    // how often the pods of a node were gone through, see Work
+	clearedAsked   uint64 // how often TakesCleared has looked for a memo
+	countedCleared int    // see CountedCleared
+	looked         int    // how many nominations were looked at to find what overtakes, see Looked
 }
 
 // lane is a Lane with the memos kept for it.

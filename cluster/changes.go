@@ -38,7 +38,7 @@ func (s *State) touched(name string) {
 }
 
 // ChangedSince returns the places in List of the nodes that changed since the answer before gave now, some of them more
-// than once; ok is false if it is not known any more. Where Relisted has changed, and so Beyond, the places mean
+// than once; ok is false if it is not known any more. Where ListVersion has changed, and so Beyond, the places mean
 // nothing.
 func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool) {
 	j := &s.changed
@@ -57,9 +57,9 @@ func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 // ScoreResources.
 func (s *State) Beyond() uint64 { return s.beyond }
 
-// Relisted returns a number that changes when a node comes or goes, by which the places of others change. It is for
+// ListVersion returns a number that changes when a node comes or goes, by which the places of others change. It is for
 // memos that rest on nodes and on the pods there, and on nothing else that Beyond counts.
-func (s *State) Relisted() uint64 { return s.relisted }
+func (s *State) ListVersion() uint64 { return s.listVersion }
 
 // ScoreResources sets the resources by which plugins score nodes (scoringStrategy of NodeResourcesFit, resources of
 // NodeResourcesBalancedAllocation). For those that stand for a DeviceClass they count devices, for every pod.

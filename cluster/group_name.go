@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -83,6 +85,22 @@ func GroupName(pod *v1.Pod) (types.NamespacedName, bool) {
 
 // NamesOthers reports whether a member or a PodGroup says with which other gangs its own is admitted together.
 func NamesOthers(obj eventlog.Object) bool { return obj.GetAnnotations()[koordinatorGroups] != "" }
+
+// ParentName returns the CompositePodGroup that a PodGroup or a CompositePodGroup says that it is below; false if it
+// names none, or is neither.
+func ParentName(obj eventlog.Object) (types.NamespacedName, bool) {
+	var parent *string
+	switch o := obj.(type) {
+	case *schedulingv1beta1.PodGroup:
+		parent = o.Spec.ParentCompositePodGroupName
+	case *schedulingv1alpha3.CompositePodGroup:
+		parent = o.Spec.ParentCompositePodGroupName
+	}
+	if parent == nil {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: *parent}, true
+}
 
 func namingOf(pod *v1.Pod) *naming {
 	for i := range namings {

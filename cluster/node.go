@@ -95,7 +95,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 		s.recount(obj.Name, func() { n.exists = true })
 		at, _ := s.findListed(obj.Name)
 		s.listed = slices.Insert(s.listed, at, fwk.NodeInfo(n.info))
-		s.relisted++
+		s.listVersion++
 	}
 	s.count(obj.Name, n)
 	s.touched(obj.Name)
@@ -121,7 +121,7 @@ func (s *State) DeleteNode(name string) (old *v1.Node) {
 	s.dropImages(old)
 	if at, found := s.findListed(name); found {
 		s.listed = slices.Delete(s.listed, at, at+1)
-		s.relisted++
+		s.listVersion++
 	}
 	s.recount(name, func() { n.exists = false })
 	n.info.RemoveNode()

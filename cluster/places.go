@@ -26,7 +26,7 @@ type nodePlaces struct {
 	on      []int32 // as List lists the nodes
 	total   int64
 	changes uint64 // ChangedSince
-	listed  uint64 // Relisted
+	version uint64 // ListVersion
 	counted uint64 // reprioritised
 	asked   uint64 // State.placesAsked when it was asked for last
 }
@@ -66,15 +66,16 @@ func (s *State) placesFor(needs []resourceNeed, priority int32) *nodePlaces {
 	return m
 }
 
-// forgetPlaces makes room for a memo. It returns false if all are in use: what takes turns with so many others would be
-// forgotten each time before it is asked for again.
+// forgetPlaces makes room for a memo. It returns false if all are in use: otherwise each new one would take the place of
+// one that is about to be asked for.
 func (s *State) forgetPlaces() bool {
 	before := len(s.places)
 	maps.DeleteFunc(s.places, func(_ string, m *nodePlaces) bool { return s.placesAsked-m.asked > 4*maxNodePlaces })
 	return len(s.places) < before
 }
 
-// findPlaces reports whether the nodes have k places, without a memo. It ends when it has found them.
+// findPlaces reports whether the nodes have k places, without a memo. It looks at nodes until it has found them, and at
+// all of them if there are fewer.
 func (s *State) findPlaces(needs []resourceNeed, k int, priority int32) bool {
 	nodes, _ := s.List()
 	for _, info := range nodes {
@@ -102,7 +103,7 @@ func (m *nodePlaces) refresh(s *State) {
 		_, offered[i] = s.free.of(m.resources[i])
 	}
 	places, now, known := s.ChangedSince(m.changes)
-	if known && m.on != nil && len(m.on) == len(nodes) && m.listed == s.relisted && m.counted == s.reprioritised &&
+	if known && m.on != nil && len(m.on) == len(nodes) && m.version == s.listVersion && m.counted == s.reprioritised &&
 		slices.Equal(m.offered, offered) {
 		for _, at := range places {
 			m.look(s, int(at), nodes[at])
@@ -113,7 +114,7 @@ func (m *nodePlaces) refresh(s *State) {
 			m.look(s, at, info)
 		}
 	}
-	m.changes, m.listed, m.counted = now, s.relisted, s.reprioritised
+	m.changes, m.version, m.counted = now, s.listVersion, s.reprioritised
 }
 
 // look counts the places on a node anew.

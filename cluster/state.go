@@ -35,7 +35,7 @@ type State struct {
 	allowed       uint64      // see Allowed
 	version       uint64      // see Version
 	beyond        uint64      // see Beyond
-	relisted      uint64      // see Relisted
+	listVersion   uint64      // see ListVersion
 	moved         []types.UID // see TakeMoved
 	movesTaken    bool        // it was called
 	changed       journal     // see ChangedSince

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,14 @@ import (
 
 // AllPods returns every pod, by namespace, name and UID.
 func (s *State) AllPods() []*Pod { return s.PodsThat(func(*Pod) bool { return true }) }
+
+// GroupNames returns the names of all groups: of those that an object declares and of those that pods name, by namespace
+// and name.
+func (s *State) GroupNames() []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(s.groups), func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+}
 
 // PodsThat returns the pods of which is says true, by namespace, name and UID. It is asked of all, in any order. Where
 // few of many are wanted, that takes a fraction of the time of AllPods, which sorts them all.

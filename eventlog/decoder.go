@@ -190,6 +190,7 @@ func clip(spec *v1.PodSpec) {
 	spec.TopologySpreadConstraints = slices.Clip(spec.TopologySpreadConstraints)
 	spec.SchedulingGates = slices.Clip(spec.SchedulingGates)
 	spec.ResourceClaims = slices.Clip(spec.ResourceClaims)
+	spec.EvictionResponders = slices.Clip(spec.EvictionResponders)
 }
 
 // writtenByEncoding reports whether encoding a pod may write into what it shares of its spec: a Quantity that is no

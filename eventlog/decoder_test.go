@@ -349,3 +349,39 @@ func TestAnAppendToASharedListIsOfOnePod(t *testing.T) {
 		t.Errorf("the last toleration of the first pod is %q", got)
 	}
 }
+
+// TestEveryListOfASharedSpecIsClipped fills each list of a pod's spec, those that Trim would leave out too.
+func TestEveryListOfASharedSpecIsClipped(t *testing.T) {
+	spec := reflect.TypeFor[corev1.PodSpec]()
+	lists := 0
+	for i := range spec.NumField() {
+		field := spec.Field(i)
+		if field.Type.Kind() != reflect.Slice || field.Name == "Volumes" { // which are not shared
+			continue
+		}
+		lists++
+		var d eventlog.Decoder
+		decode := func() reflect.Value {
+			p := loggedPod("p")
+			list := reflect.ValueOf(&p.Spec).Elem().Field(i)
+			list.Set(reflect.MakeSlice(field.Type, 3, 3)) // of which decoding makes a list with room for four
+			e, _, err := d.Record(podRecord(t, p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reflect.ValueOf(&e.Payload.(*eventlog.Upserted).Object.(*corev1.Pod).Spec).Elem().Field(i)
+		}
+		decode()
+		decode()
+		a, b := decode(), decode()
+		if a.Pointer() != b.Pointer() {
+			t.Errorf("the pods do not share %s", field.Name)
+		}
+		if a.Cap() != a.Len() {
+			t.Errorf("%s has the length %d and the capacity %d", field.Name, a.Len(), a.Cap())
+		}
+	}
+	if lists < 11 {
+		t.Errorf("%d lists were tried", lists)
+	}
+}

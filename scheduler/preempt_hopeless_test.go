@@ -320,3 +320,24 @@ func (d *hopelessDraw) runnerGroup(g int, priority int32) eventlog.Payload {
 	group.Spec.Priority = &priority
 	return &eventlog.Upserted{Resource: eventlog.PodGroups, Object: group}
 }
+
+// TestMoreKindsOfHopelessGangsThanAreRememberedArePlannedOnce has so many priorities take turns that not each of them
+// is remembered. For those that are not, a plan would be made each time that an event may have made room.
+func TestMoreKindsOfHopelessGangsThanAreRememberedArePlannedOnce(t *testing.T) {
+	const kinds, rounds = 300, 3
+	spec := workload.Spec{Nodes: largeEnough, Pods: 8, Shapes: 1, Gang: 8, Preempt: true}
+	steps := [][]eventlog.Payload{guarded(spec)}
+	for round := range rounds {
+		for k := range kinds {
+			hopeless := wide{members: 2, gpus: 8, priority: int32(500 + k)}
+			steps = append(steps, hopeless.inputs(fmt.Sprintf("hopeless-%d-%03d", round, k)))
+		}
+	}
+	r := carriedOut(t, steps, plugins.NewRegistry(), 1)
+	planned := r.machine.Planned()
+	t.Logf("%+v, %d nodes counted", planned, r.machine.CountedCleared())
+	if planned.Plans == 0 || planned.Plans > 2*kinds || r.bound > 0 || len(r.decisions) < rounds*kinds {
+		t.Errorf("%d plans for %d gangs of %d kinds that find no room, %d pods bound", planned.Plans, rounds*kinds, kinds,
+			r.bound)
+	}
+}

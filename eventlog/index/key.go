@@ -31,7 +31,8 @@ func Pod(name types.NamespacedName) Key { return keyOf(kindPod, name.Namespace, 
 func UID(uid types.UID) Key { return keyOf(kindUID, string(uid), "") }
 
 // Group is named by the entries that bring a PodGroup of the name or a pod that names it, by those that take the
-// PodGroup away, and by decisions that say that they are on a pod of that gang.
+// PodGroup away, by decisions that say that they are on a pod of that gang, and by the entries that bring a PodGroup or
+// a CompositePodGroup that is below a CompositePodGroup of the name.
 func Group(name types.NamespacedName) Key { return keyOf(kindGroup, name.Namespace, name.Name) }
 
 // Node is named by the entries that bring the node or take it away.
@@ -83,6 +84,9 @@ func upserted(p *eventlog.Upserted, add func(Key)) {
 	name := types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()}
 	if cluster.NamesOthers(p.Object) {
 		add(Barrier())
+	}
+	if parent, ok := cluster.ParentName(p.Object); ok {
+		add(Group(parent))
 	}
 	switch {
 	case p.Resource == eventlog.Pods:

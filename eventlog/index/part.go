@@ -26,7 +26,7 @@ import (
 //	SHA-256 of the names
 //
 // Numbers are uvarints, texts stand behind their length. The head can be read alone: it is all that counting needs.
-const magic = "rollcall index 1\n"
+const magic = "rollcall index 2\n"
 
 const (
 	// MaxSpan is how many entries one part is of at the most.

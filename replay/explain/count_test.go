@@ -108,8 +108,12 @@ func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsGoneBeforeAnEpochBegins: an entry behind its end counts, since it begins an epoch, so that the state in
-// which the pod goes is not made up.
+// configurationOfAnother schedules other pods than those whose scheduler has the usual name.
+const configurationOfAnother = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
+	"profiles:\n- schedulerName: other-scheduler\n"
+
+// TestAPodThatIsGoneBeforeAnEpochBegins: an entry behind its end counts, since it begins an epoch by which nobody
+// schedules the pod any more, so that the state in which the pod goes is not made up.
 func TestAPodThatIsGoneBeforeAnEpochBegins(t *testing.T) {
 	s := transcripts.New(t)
 	s.Step("node n0 cpu=64")
@@ -123,7 +127,7 @@ func TestAPodThatIsGoneBeforeAnEpochBegins(t *testing.T) {
 	others("before")
 	s.Step("delete pods ml/a")
 	others("behind")
-	s.Configure(configurationOfHistories)
+	s.Configure(configurationOfAnother)
 	s.Step("pod ml/q cpu=1")
 	plain := explain.Options{Registry: transcripts.Registry()}
 	var c explain.Counted
@@ -131,6 +135,9 @@ func TestAPodThatIsGoneBeforeAnEpochBegins(t *testing.T) {
 	want, got := explainPod(s.Log().Read, "ml/a", plain), explainPod(c.Read(s.Log().Read), "ml/a", quick)
 	if got != want {
 		t.Errorf("by the index:\n%s\nfrom the whole log:\n%s", got, want)
+	}
+	if !strings.Contains(want, `"ignored": true`) {
+		t.Errorf("the epoch means nothing to the pod:\n%s", want)
 	}
 	if all := len(s.Entries()); c.Leaps == 0 || c.Entries >= all {
 		t.Errorf("%d of %d entries were read one after the other, and %d states", c.Entries, all, c.Leaps)
@@ -162,7 +169,7 @@ func TestABoundPodOfAGangThatMostEntriesNameIsFoundByTheIndex(t *testing.T) {
 // TestANameThatIsNotThereIsToldOfWithoutTheWholeLog counts what is read for a pod and a gang that come later, and for a
 // name that is misspelt, for which the names that may be meant are those of the state and of the last entries.
 func TestANameThatIsNotThereIsToldOfWithoutTheWholeLog(t *testing.T) {
-	const gangs, back = 120, 5
+	const gangs, back, comesLater = 120, 5, "first appears at"
 	s, states := longLog(t, gangs)
 	for _, c := range []struct {
 		what, name string
@@ -170,14 +177,19 @@ func TestANameThatIsNotThereIsToldOfWithoutTheWholeLog(t *testing.T) {
 		at         uint64
 		want       string
 	}{
-		{"pod that comes later", "ml/g100-0", explainPod, 300, "first appears at"},
-		{"gang that comes later", "ml/g100", explainGroup, 300, "first appears at"},
-		{"pod before the first entry", "ml/g100-0", explainPod, 1, "first appears at"},
+		{"pod that comes later", "ml/g100-0", explainPod, 300, comesLater},
+		{"gang that comes later", "ml/g100", explainGroup, 300, comesLater},
+		{"pod at the first entry", "ml/g100-0", explainPod, 1, comesLater},
+		{"pod before the first entry", "ml/g100-0", explainPod, 0, comesLater},
+		{"gang before the first entry", "ml/g100", explainGroup, 0, comesLater},
 		{"pod that is there by another name", "ml/g117-", explainPod, 0, "did you mean ml/g117-0, ml/g117-1?"},
 		{"gang that is like two that are gone since long", "ml/g117-x", explainGroup, 0, "did you mean ml/g117?"},
 		{"gang in another namespace", "other/g118", explainGroup, 0, "did you mean ml/g118?"},
 	} {
 		plain := explain.Options{Registry: transcripts.Registry(), AtSeq: c.at}
+		if c.at == 0 && c.want == comesLater {
+			plain.AtTime = s.Entries()[0].Time - 1
+		}
 		var n explain.Counted
 		quick := leaping(plain, newIndex(t, s.Log(), 16), states, &n)
 		explain.LookBack(&quick, back)
@@ -190,6 +202,44 @@ func TestANameThatIsNotThereIsToldOfWithoutTheWholeLog(t *testing.T) {
 		if most := back + 20; n.Entries > most || n.Leaps > 1 {
 			t.Errorf("%s: %d entries were read one after the other, want at most %d; %d states", c.what, n.Entries,
 				most, n.Leaps)
+		}
+	}
+}
+
+// TestACompositePodGroupThatOnlyItsGangsNameIsKnownByTheIndex asks about one that a gang names, directly or by another
+// CompositePodGroup, and about PodGroups without pods, which are suggested for a name that is like theirs.
+func TestACompositePodGroupThatOnlyItsGangsNameIsKnownByTheIndex(t *testing.T) {
+	s := transcripts.New(t)
+	s.Step("node n0 cpu=64")
+	s.Step("group ml/g1 min=1 parent=c")
+	s.Step("pod ml/g1-0 group=g1 cpu=1")
+	s.Step("composite ml/lower min=1 parent=upper")
+	s.Step("group ml/g2 min=1 parent=lower")
+	s.Step("group ml/train min=4")
+	for i := range 20 {
+		s.Step(fmt.Sprintf("pod ml/other-%d cpu=1", i))
+	}
+	last := uint64(len(s.Entries()))
+	s.Step("composite ml/c min=1")
+	for _, c := range []struct {
+		name string
+		at   uint64
+		want string
+	}{
+		{"ml/c", last, "ml/c is a CompositePodGroup"},
+		{"ml/c", 0, "ml/c is a CompositePodGroup"},
+		{"ml/upper", 0, "ml/upper is a CompositePodGroup"},
+		{"ml/lower", 0, "ml/lower is a CompositePodGroup"},
+		{"ml/train-x", 0, "did you mean ml/train?"},
+	} {
+		plain := explain.Options{Registry: transcripts.Registry(), AtSeq: c.at}
+		var n explain.Counted
+		quick := leaping(plain, newIndex(t, s.Log(), 8), statesOf(t, s, 5), &n)
+		explain.LookBack(&quick, 5)
+		want, got := explainGroup(s.Log().Read, c.name, plain), explainGroup(n.Read(s.Log().Read), c.name, quick)
+		if got != want || !strings.Contains(got, c.want) {
+			t.Errorf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s\nwant %q", c.name, c.at, got, want,
+				c.want)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (c *Counted) Watch(opts *Options) {
 	}
 }
 
-// LookBack has names that are like one that is not there be looked for in so many entries.
+// LookBack sets how many entries are searched for names like a missing one.
 func LookBack(opts *Options, entries uint64) { opts.recent = entries }
 
 // Read counts the entries that are read one after the other.

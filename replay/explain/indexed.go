@@ -32,7 +32,7 @@ type Index interface {
 }
 
 // errWhole says that the whole log has to be read: what is asked for is admitted with others, of which more matters
-// than what names it; or most entries name it; or what is wrong with the point in question is to be said.
+// than what names it; or most entries name it; or the point in question is outside the log, which is said there.
 var errWhole = errors.New("the whole log is to be read")
 
 // mentions are what the entries may name that concern what is explained.
@@ -273,7 +273,7 @@ func scanGroup(ctx context.Context, read Reader, opts *Options, to *groupScan) (
 		s.known.addUID(uid)
 	}
 	err = s.find(func(e eventlog.Entry) error {
-		if namesComposite(e, to.name) {
+		if inComposite(e, to.name) {
 			return errWhole
 		}
 		s.known.note(e, func(pod *v1.Pod) bool {
@@ -282,7 +282,7 @@ func scanGroup(ctx context.Context, read Reader, opts *Options, to *groupScan) (
 		})
 		return nil
 	})
-	if err == nil && (to.composite || len(to.below) > 0) {
+	if err == nil && (to.composite || len(to.below) > 0 || len(to.levels) > 1) {
 		err = errWhole
 	}
 	if err != nil {
@@ -316,15 +316,17 @@ func (s *search) tryMembers(group types.NamespacedName) error {
 	return err
 }
 
-// namesComposite reports whether an entry brings the PodGroup of that name, below a CompositePodGroup.
-func namesComposite(e eventlog.Entry, name types.NamespacedName) bool {
+// inComposite reports whether an entry brings a PodGroup of that name that is below a CompositePodGroup, or something
+// that is below a CompositePodGroup of that name.
+func inComposite(e eventlog.Entry, name types.NamespacedName) bool {
 	p, ok := e.Payload.(*eventlog.Upserted)
 	if !ok {
 		return false
 	}
-	group, ok := p.Object.(*schedulingv1beta1.PodGroup)
-	return ok && group.Namespace == name.Namespace && group.Name == name.Name &&
-		group.Spec.ParentCompositePodGroupName != nil
+	parent, ok := cluster.ParentName(p.Object)
+	_, group := p.Object.(*schedulingv1beta1.PodGroup)
+	return ok && (parent == name ||
+		group && p.Object.GetNamespace() == name.Namespace && p.Object.GetName() == name.Name)
 }
 
 // leaps are what the second reading needs to leave entries out: those that concern what is explained, so that between
@@ -387,8 +389,9 @@ func (r *rerun) leap(w watcher) error {
 }
 
 // finish ends the second reading before the point in question if no state from here on can mean anything to the
-// answer: what is explained is gone, and rest, the entries ahead that concern it, are none, or the one that takes it
-// away. So the state at the point in question, and that in which it went, need not be made.
+// answer: what is explained is gone, or is a pod that stays bound, and rest, the entries ahead that concern it, are
+// none, or the one that takes it away. So the state at the point in question, and that in which it went, need not be
+// made. It returns errWhole if the state at hand was made up and the reading has to go on.
 func (r *rerun) finish(w watcher, rest []uint64) error {
 	m, l := r.machine, r.leaps
 	made := false // whether the state at hand is made up, with which the reading cannot go on

@@ -6,8 +6,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/index"
 )
 
-// recentNames is in how many entries before the point in question names are looked for that are like one that is not in
-// a log with an index, beside those of the state before them. It is as many as are read in a third of a second.
+// recentNames is how many entries before the point in question are searched for names like the missing one, where the
+// log has an index. The names of the state before them are searched too. So many entries are read in a third of a second.
 const recentNames = 200_000
 
 // missing returns the error for a name that no entry up to the point in question has, or errWhole. The scanner to was

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -111,6 +112,11 @@ func TestExplanationsByAnIndexAreThoseOfTheWholeLog(t *testing.T) {
 	t.Logf("%+v, %d picked", leaps, x.picked)
 }
 
+// suggestions are the names that a NotFoundError has beside the one that is missing.
+var suggestions = regexp.MustCompile(`; did you mean [^?]*\?`)
+
+func timeOf(entries []eventlog.Entry, seq uint64) eventlog.Time { return entries[seq-1].Time }
+
 // TestExplanationsByAnIndexAreThoseOfAnyLog asks for every pod and gang of random histories.
 func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 	var leaps explain.Counted
@@ -164,23 +170,34 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 			}
 			for _, p := range m.Cluster().AllPods() {
 				pods[p.Object.Namespace+"/"+p.Object.Name] = true
-				if p.Group != nil {
-					groups[p.Group.String()] = true
-				}
+			}
+			for _, name := range m.Cluster().GroupNames() {
+				groups[name.String()] = true
 			}
 		}
 		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: rapid.Uint64Range(last/2, last).Draw(rt, "at")}
+		if rapid.Bool().Draw(rt, "at a time") {
+			opts.AtTime = timeOf(s.Entries(), opts.AtSeq)
+			opts.AtSeq = 0
+		}
 		quick := leaping(opts, x, states, &leaps)
+		alike := func(text string) string { return text }
+		if back := rapid.Uint64Range(0, 20).Draw(rt, "recent"); back > 0 {
+			explain.LookBack(&quick, back)
+			alike = func(text string) string { return suggestions.ReplaceAllString(text, "") } // those of late alone
+		}
 		for _, name := range append(slices.Sorted(maps.Keys(pods)), "ml/other-", "none/g-0") {
 			asked++
-			want, got := explainPod(s.Log().Read, name, opts), explainPod(leaps.Read(s.Log().Read), name, quick)
+			want := alike(explainPod(s.Log().Read, name, opts))
+			got := alike(explainPod(leaps.Read(s.Log().Read), name, quick))
 			if got != want {
 				rt.Fatalf("pod %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, opts.AtSeq, got, want)
 			}
 		}
-		for _, name := range append(slices.Sorted(maps.Keys(groups)), "ml/other-", "none/g") {
+		for _, name := range append(slices.Sorted(maps.Keys(groups)), "ml/other-", "none/g", "ml/c", "ml/c-none") {
 			asked++
-			want, got := explainGroup(s.Log().Read, name, opts), explainGroup(leaps.Read(s.Log().Read), name, quick)
+			want := alike(explainGroup(s.Log().Read, name, opts))
+			got := alike(explainGroup(leaps.Read(s.Log().Read), name, quick))
 			if got != want {
 				rt.Fatalf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, opts.AtSeq, got,
 					want)

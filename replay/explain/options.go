@@ -37,7 +37,7 @@ type Options struct {
 	// is 0. A nil Restore has none. Each call returns a Machine of its own.
 	Restore func(last uint64) (*scheduler.Machine, error)
 	// Index, if it is not nil, is the log's: then the entries alone are read that may concern what is explained. The
-	// answer is the same.
+	// answer is the same, but for the names that NotFoundError suggests, which are of late then: see recentNames.
 	Index Index
 	// Snapshots are the entries of which Restore may have a state, ascending: with an Index, entries are not applied
 	// between two of them that concern nothing of what is explained.

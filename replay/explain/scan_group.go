@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -56,10 +55,8 @@ func (s *groupScan) startFrom(m *scheduler.Machine) {
 	s.levelsFrom(m)
 	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
 	if g == nil {
-		for _, p := range m.Cluster().AllPods() {
-			if p.Group != nil {
-				s.near.add(types.NamespacedName{Namespace: p.Group.Namespace, Name: p.Group.Name})
-			}
+		for _, name := range m.Cluster().GroupNames() {
+			s.near.add(name)
 		}
 		return
 	}
@@ -160,16 +157,10 @@ func (s *groupScan) noteComposite(p *eventlog.Upserted) {
 	if p.Object == nil || p.Object.GetNamespace() != s.name.Namespace {
 		return
 	}
-	switch o := p.Object.(type) {
-	case *schedulingv1alpha3.CompositePodGroup:
-		s.composite = s.composite || o.Name == s.name.Name
-		if parent := o.Spec.ParentCompositePodGroupName; parent != nil {
-			s.noteNaming(naming{true, o.Name, *parent})
-		}
-	case *schedulingv1beta1.PodGroup:
-		if parent := o.Spec.ParentCompositePodGroupName; parent != nil {
-			s.noteNaming(naming{false, o.Name, *parent})
-		}
+	_, composite := p.Object.(*schedulingv1alpha3.CompositePodGroup)
+	s.composite = s.composite || composite && p.Object.GetName() == s.name.Name
+	if parent, ok := cluster.ParentName(p.Object); ok {
+		s.noteNaming(naming{composite, p.Object.GetName(), parent.Name})
 	}
 }
 
