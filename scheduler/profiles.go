@@ -348,8 +348,8 @@ func (g *gangsOfProfile) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 	return m.backfill.TakesEmpty(pods, wanted)
 }
 
-// TakesCleared implements framework.Evictions. A pod that was asked to go counts as staying: where it is as important,
-// the answer is yes.
+// TakesCleared implements framework.Evictions. Pods that were asked to go leave as well, and are not counted if they
+// are as important: while there is one of these, the answer is yes.
 func (g *gangsOfProfile) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, count bool) bool {
 	m := g.machine
 	if !g.fits || !g.byNode || m.registry.NoClasses {

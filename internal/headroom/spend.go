@@ -19,9 +19,9 @@ type spender struct {
 
 // Spend is for a command that ends soon, and mostly makes what lives until then: the heap may grow by percent of what
 // is live before garbage is collected, and it is collected more often when the process comes near to most bytes, until
-// stop is called. If more than that is live, the limit grows to half as much again: the collector would run all the
-// time otherwise, for nothing. It stays below what the machine, or the container, may have. What the environment says
-// (GOGC, GOMEMLIMIT) holds.
+// stop is called. If more than that is live, the limit grows to half as much again, so that the collector does not run
+// all the time for nothing. It stays below nine tenths of what the machine, or the container, may have; where more is
+// live than that, the collector does run all the time. What the environment says (GOGC, GOMEMLIMIT) holds.
 func Spend(percent int, most uint64) (stop func()) {
 	before, limited := 0, os.Getenv("GOMEMLIMIT") == ""
 	paced := os.Getenv("GOGC") == ""
