@@ -18,8 +18,8 @@ import (
 // AllPods returns every pod, by namespace, name and UID.
 func (s *State) AllPods() []*Pod { return s.PodsThat(func(*Pod) bool { return true }) }
 
-// GroupNames returns the names of all groups: of those that an object declares and of those that pods name, by namespace
-// and name.
+// GroupNames returns the names of all groups, those that an object declares and those that pods name, by namespace and
+// name.
 func (s *State) GroupNames() []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(s.groups), func(a, b types.NamespacedName) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))

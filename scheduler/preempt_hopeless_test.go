@@ -337,7 +337,7 @@ func TestMoreKindsOfHopelessGangsThanAreRememberedArePlannedOnce(t *testing.T) {
 	planned := r.machine.Planned()
 	t.Logf("%+v, %d nodes counted", planned, r.machine.CountedCleared())
 	if planned.Plans == 0 || planned.Plans > 2*kinds || r.bound > 0 || len(r.decisions) < rounds*kinds {
-		t.Errorf("%d plans for %d gangs of %d kinds that find no room, %d pods bound", planned.Plans, rounds*kinds, kinds,
-			r.bound)
+		t.Errorf("%d plans for %d gangs of %d kinds that find no room, %d pods bound", planned.Plans, rounds*kinds,
+			kinds, r.bound)
 	}
 }

@@ -238,8 +238,8 @@ func TestACompositePodGroupThatOnlyItsGangsNameIsKnownByTheIndex(t *testing.T) {
 		explain.LookBack(&quick, 5)
 		want, got := explainGroup(s.Log().Read, c.name, plain), explainGroup(n.Read(s.Log().Read), c.name, quick)
 		if got != want || !strings.Contains(got, c.want) {
-			t.Errorf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s\nwant %q", c.name, c.at, got, want,
-				c.want)
+			t.Errorf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s\nwant %q", c.name, c.at, got,
+				want, c.want)
 		}
 	}
 }

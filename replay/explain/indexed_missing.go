@@ -7,7 +7,7 @@ import (
 )
 
 // recentNames is how many entries before the point in question are searched for names like the missing one, where the
-// log has an index. The names of the state before them are searched too. So many entries are read in a third of a second.
+// log has an index. The names of the state before them are searched too. Reading so many takes a third of a second.
 const recentNames = 200_000
 
 // missing returns the error for a name that no entry up to the point in question has, or errWhole. The scanner to was
