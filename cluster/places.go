@@ -66,8 +66,8 @@ func (s *State) placesFor(needs []resourceNeed, priority int32) *nodePlaces {
 	return m
 }
 
-// forgetPlaces makes room for a memo. It returns false if all are in use: otherwise each new one would take the place of
-// one that is about to be asked for.
+// forgetPlaces makes room for a memo. It returns false if all are in use: otherwise each new one would take the place
+// of one that is about to be asked for.
 func (s *State) forgetPlaces() bool {
 	before := len(s.places)
 	maps.DeleteFunc(s.places, func(_ string, m *nodePlaces) bool { return s.placesAsked-m.asked > 4*maxNodePlaces })
