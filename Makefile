@@ -1,6 +1,8 @@
 # A Go 1.26 toolchain and make are all that these targets need.
 
 GO ?= go
+# All targets build with the same flags, so that Kubernetes' packages are compiled once.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 # How long "make fuzz" runs each fuzz target.
 FUZZTIME ?= 10s
 
@@ -12,12 +14,12 @@ help: ## Print this list
 
 .PHONY: demo
 demo: ## Simulate a bundled workload, replay its log, explain a pod: one minute at most
-	$(GO) run -trimpath ./cmd/rollcall demo # built as "make build" does, so that each compiles only what the other has not
+	$(GO) run ./cmd/rollcall demo
 
 .PHONY: build
 build: ## Build bin/rollcall, and bin/kubectl-rollcall for "kubectl rollcall"
-	$(GO) build -trimpath -o bin/rollcall ./cmd/rollcall
-	$(GO) build -trimpath -o bin/kubectl-rollcall ./cmd/kubectl-rollcall
+	$(GO) build -o bin/rollcall ./cmd/rollcall
+	$(GO) build -o bin/kubectl-rollcall ./cmd/kubectl-rollcall
 
 # The tag invariants turns on the checks that are too slow for the product.
 .PHONY: test
@@ -38,7 +40,7 @@ soak: ## What make test runs, at length: real workloads, kills, crash states, hi
 		-run '^(TestKilledAtAnyMoment|TestOnAFullDisk|TestAtTheLimitOfAFilesSize|TestAfterAFailedSync)' ./cmd/rollcall/app
 	$(SOAK) -tags invariants -run '^TestAnAuditorFindsNothingInRandomWorlds$$' ./cmd/rollcall/app
 	$(SOAK) -tags invariants -run '^(TestEveryCrashStateRecovers|TestEveryDamagedByteIsFoundOrUnused)$$' ./eventlog/boltlog
-	$(SOAK) -tags invariants -run '^(TestRandomHistories|TestWrittenHistories)$$' ./histories
+	$(SOAK) -tags invariants -run '^(TestRandomHistories|TestWrittenHistories)$$' ./test/histories
 	$(SOAK) -tags invariants -run TestInvariantsHoldInGeneratedHistories ./scheduler -rapid.checks=2300
 	$(SOAK) -tags invariants -run TestRestoredMachinesGoOnAsTheOriginal ./scheduler -rapid.checks=900
 
@@ -46,11 +48,11 @@ soak: ## What make test runs, at length: real workloads, kills, crash states, hi
 # should have nothing else to do. BENCH adds flags, such as BENCH="--rounds 1 --only shape,gangs".
 .PHONY: bench-peer
 bench-peer: ## Compare Rollcall with kube-scheduler: docs/PERFORMANCE.md and docs/peer.svg
-	$(GO) run ./bench peer --into docs/PERFORMANCE.md --chart docs/peer.svg $(BENCH)
+	$(GO) run ./test/peer peer --into docs/PERFORMANCE.md --chart docs/peer.svg $(BENCH)
 
 .PHONY: bench-curve
 bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMANCE.md and docs/curve.svg
-	$(GO) run ./bench curve --into docs/PERFORMANCE.md --chart docs/curve.svg $(BENCH)
+	$(GO) run ./test/peer curve --into docs/PERFORMANCE.md --chart docs/curve.svg $(BENCH)
 
 # The module e2e has the real API server and etcd as dependencies. The first run builds them, which takes several minutes.
 # A test that needs a program which is not there (kubectl), or cannot be downloaded (helm), is skipped: -v has its reason
@@ -60,34 +62,34 @@ PROGRAMS = go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kube-apiserver \
 .PHONY: e2e
 e2e: ## Run "rollcall run" against a real API server: 12 minutes at most once its programs are built
 	@echo "compiling etcd and Kubernetes; this takes minutes at the first time"
-	@cd e2e && $(GO) list -export -deps $(PROGRAMS) >/dev/null # so that no test waits for a compiler
-	@cd e2e/helm && $(GO) list -export -deps helm.sh/helm/v4/cmd/helm >/dev/null || \
+	@cd test/e2e && $(GO) list -export -deps $(PROGRAMS) >/dev/null # so that no test waits for a compiler
+	@cd test/e2e/helm && $(GO) list -export -deps helm.sh/helm/v4/cmd/helm >/dev/null || \
 		echo "helm cannot be built: if its modules cannot be downloaded, the tests that render the chart are skipped"
-	cd e2e && $(GO) test -v -p 1 -timeout 60m ./...
+	cd test/e2e && $(GO) test -v -p 1 -timeout 60m ./...
 
 .PHONY: soak-e2e
 soak-e2e: ## The same with each fault a hundred times
-	cd e2e && ROLLCALL_SOAK=1 $(GO) test -p 1 -count 1 -timeout 180m -v .
+	cd test/e2e && ROLLCALL_SOAK=1 $(GO) test -p 1 -count 1 -timeout 180m -v .
 
 # Kubernetes' own scheduler tests lie beside a checkout, in ../shared/upstream-exam; without them nothing is run, which is
 # said. The first run builds them, which takes an hour on two processors; all of them run for an hour. EXAM names a
 # package, and maybe tests of it: EXAM="scheduler/filters".
 .PHONY: exam
 exam: ## Run Kubernetes' scheduler tests with "rollcall run" in kube-scheduler's place: docs/CONFORMANCE.md
-	cd e2e && $(GO) run ./exam --table ../docs/CONFORMANCE.md $(EXAM)
+	cd test/e2e && $(GO) run ./exam --table ../../docs/CONFORMANCE.md $(EXAM)
 
 .PHONY: exam-part
 exam-part: ## A few of Kubernetes' scheduler tests, in a minute or two once they are built
-	cd e2e && $(GO) run ./exam --part
+	cd test/e2e && $(GO) run ./exam --part
 
 .PHONY: cluster
 cluster: ## Start a Kubernetes cluster with nodes on the loopback interface, until ^C
-	@cd e2e && $(GO) run ./cmd/cluster $(CLUSTER)
+	@cd test/e2e && $(GO) run ./cmd/cluster $(CLUSTER)
 
 # Three rounds take about 15 minutes; the machine should have nothing else to do. BENCH adds flags.
 .PHONY: bench-live
 bench-live: ## Compare Rollcall with kube-scheduler on a real API server
-	cd e2e && $(GO) run ./bench $(BENCH)
+	cd test/e2e && $(GO) run ./bench $(BENCH)
 
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)
@@ -105,7 +107,7 @@ UNTAGGED = $$(grep -rlE --include='*.go' --exclude-dir=testdata '^//go:build .*!
 lint-vet:
 	$(GO) vet -tags invariants ./...
 	$(GO) vet $(UNTAGGED) ./cmd/...
-	cd e2e && $(GO) vet ./...
+	cd test/e2e && $(GO) vet ./...
 	cd examples/rack-limit && $(GO) vet -tags invariants ./...
 
 .PHONY: lint-staticcheck

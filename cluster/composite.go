@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // Composite is several gangs that are admitted together: those whose PodGroups name one CompositePodGroup, or one below

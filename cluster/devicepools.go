@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // What memos of DynamicResources' answers are kept by. Where every pool of devices is of one node, what the allocator

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // assumedDevices is a ResourceClaim to which decisions have allocated devices.

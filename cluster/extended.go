@@ -16,8 +16,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // Devices that a pod requests by the name of an extended resource which stands for a DeviceClass, on a node that has

@@ -15,7 +15,7 @@ import (
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // declaration is what one API's object says of a group.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // What is remembered of a gang beyond what its pods and objects show: whether it had its minimum, and has not any more;

@@ -12,8 +12,8 @@ import (
 
 	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // In the states of logs that have no PodGroup of Volcano and of KAI nothing names them, as before there were any. With

@@ -10,8 +10,8 @@ import (
 
 	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // partsState is a state of a behaviour with a PodGroup of Volcano.

@@ -16,7 +16,7 @@ import (
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // says makes a pod ml/NAME with labels and annotations, each as key=value.

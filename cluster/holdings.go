@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // holdings are what the pods with a node hold, by the priority that each of them is counted with: see PriorityOf.

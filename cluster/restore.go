@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // Restore reads what AppendState wrote into s, which must be as New made it, but for handlers and indexes on

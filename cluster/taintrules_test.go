@@ -10,8 +10,8 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/features"
 
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 func taintRule(name, taint string, selector *resourcev1.DeviceTaintSelector) *resourcev1.DeviceTaintRule {

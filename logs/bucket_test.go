@@ -22,8 +22,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/simulate/keep"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 

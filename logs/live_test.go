@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/internal/localapi"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 )

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 

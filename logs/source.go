@@ -7,12 +7,12 @@ import (
 	"iter"
 	"os"
 
-	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/internal/localapi"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
-	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/internal/localapi"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 

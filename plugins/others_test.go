@@ -11,7 +11,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/simulate"
+	"github.com/rollcall-sched/rollcall/sim/simulate"
 )
 
 // named is a plugin with a name and nothing else.

@@ -3,8 +3,8 @@ package queue
 import (
 	"encoding/binary"
 
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // stateVersion is the first byte of AppendState's encoding. Versions are a ladder: none is ever reused.

@@ -26,7 +26,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // comparing has tolerations by the operator Gt count.

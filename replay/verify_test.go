@@ -18,7 +18,7 @@ import (
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // gangLog is a small recorded log: gangs that fit, that must wait, and of which one is released; single pods;

@@ -6,9 +6,9 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/features"
 
-	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework/gates"
+	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 

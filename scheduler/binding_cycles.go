@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // bindingCycles are the binding cycles that are open: those of the pods that wait or are being bound, and whose profile

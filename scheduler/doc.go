@@ -68,6 +68,6 @@
 //	room.go                     whether an attempt would certainly fail now for want of room
 //	profiles.go                 the plugins, and what they see of the Machine
 //
-// state.go and restore.go write the state as bytes and read it. Start reading at machine.go; transcripts/testdata
+// state.go and restore.go write the state as bytes and read it. Start reading at machine.go; test/transcripts/testdata
 // has whole stories, cycle by cycle.
 package scheduler

@@ -7,13 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rollcall-sched/rollcall/backfill"
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/framework/gates"
-	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/internal/backfill"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 

@@ -3,7 +3,7 @@ package scheduler
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/rollcall-sched/rollcall/backfill"
+	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
 )

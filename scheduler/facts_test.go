@@ -11,14 +11,14 @@ import (
 
 	"golang.org/x/mod/modfile"
 
-	"github.com/rollcall-sched/rollcall/compat"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/compat"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // oldLogs is the test data of package compat.
-const oldLogs = "../compat/testdata"
+const oldLogs = "../test/compat/testdata"
 
 var searches = []string{"domain", "first", "room"}
 
@@ -70,7 +70,7 @@ func TestTheOtherSearchesAreNoticed(t *testing.T) {
 // TestAnotherSearchLeavesTheStatesOfEveryStory plays the stories of package transcripts: after each entry the state is
 // the same, whatever is searched for, and whether somebody asks for decisions in between or not.
 func TestAnotherSearchLeavesTheStatesOfEveryStory(t *testing.T) {
-	err := filepath.WalkDir("../transcripts/testdata", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../test/transcripts/testdata", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			t.Run(d.Name(), func(t *testing.T) { searchOtherwise(t, transcripts.PlayFile(t, path)) })
 		}

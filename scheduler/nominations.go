@@ -13,11 +13,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/backfill"
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/backfill"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 

@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/gang"
-	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/internal/gang"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
 )
 
 // The search for the domain of a gang's members from behaviour 4 on: gangs and the composites above them may each have

@@ -21,7 +21,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 const packingProfile = `

@@ -9,11 +9,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/internal/backfill"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // VersionError says that a state was written in a form that this program does not read.

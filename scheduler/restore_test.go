@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/internal/restorecheck"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories plays generated histories of every kind and restores here

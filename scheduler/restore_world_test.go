@@ -21,7 +21,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/restorecheck"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // richWorld makes histories of everything that is state: volumes that are bound and provisioned, images,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // TestWhatOvertookNothingIsNotRetriedWithoutAnEvent has a gang that is nominated in part fail as the first of its lane,

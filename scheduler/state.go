@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
 // stateVersion is the first byte of AppendState's encoding. Versions are a ladder: a rung is added for every

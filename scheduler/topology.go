@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/gang"
-	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/internal/gang"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work that finding reservations, and room beside them,

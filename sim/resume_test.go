@@ -25,7 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // story is a simulation that can be begun, stopped and resumed.

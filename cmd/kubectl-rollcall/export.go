@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rollcall-sched/rollcall/durable"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 // newExport is "log export", whose file is written on this side.

@@ -12,8 +12,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 // tmpSuffix is what the names end in of what is being made. A crash leaves it behind.

@@ -15,9 +15,9 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 // newLog makes a closed log of n entries in one segment.

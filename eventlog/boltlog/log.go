@@ -11,8 +11,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 // Options say when the live segment is sealed and a new one begun, and where archived ones are. They may differ

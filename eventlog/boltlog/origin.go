@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 

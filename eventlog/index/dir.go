@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rollcall-sched/rollcall/durable"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 

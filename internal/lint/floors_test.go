@@ -87,7 +87,7 @@ package sim
 import named "m/cmd/rollcall"
 -- engine/a.go --
 package engine
-import _ "m/bench"
+import _ "m/test/peer"
 -- apis/x/a.go --
 package x
 import _ "m/queue"
@@ -130,7 +130,7 @@ import (
 	_ "m/eventlog/logtest"
 	_ "m/sim"
 )
--- transcripts/a.go --
+-- test/transcripts/a.go --
 package transcripts
 import _ "m/internal/restorecheck"
 `,
@@ -145,17 +145,17 @@ import _ "m/eventlog/boltlog"
 -- logs/verify/a.go --
 package verify
 import _ "m/eventlog/boltlog"
--- bundle/a.go --
+-- engine/live/a.go --
 package bundle
 import _ "m/eventlog/boltlog"
--- bundle/a_test.go --
+-- engine/live/a_test.go --
 package bundle
 import _ "m/eventlog/boltlog"
--- localapi/a.go --
+-- internal/localapi/a.go --
 package localapi
 import _ "m/eventlog/boltlog"
 `,
-		want: []string{"bundle/a.go:2: backend", "localapi/a.go:2: backend"},
+		want: []string{"engine/live/a.go:2: backend", "internal/localapi/a.go:2: backend"},
 	}, {
 		name:  "a package without a floor is refused, wherever it is seen first",
 		check: checkFloors,
@@ -171,9 +171,9 @@ import _ "m/elsewhere"
 package skipped
 -- _old/a.go --
 package skipped
--- e2e/go.mod --
+-- test/e2e/go.mod --
 module m/e2e
--- e2e/a.go --
+-- test/e2e/a.go --
 package skipped
 `,
 		want: []string{"apis/a.go:1: unknown-package", "engine/a.go:2: unknown-package",

@@ -55,7 +55,7 @@ func TestRulesHoldInTheModule(t *testing.T) {
 }
 
 // TestRulesHoldInTheModuleOfTheTests holds the rules that are no matter of floors over the module e2e.
-func TestRulesHoldInTheModuleOfTheTests(t *testing.T) { checkModule(t, "e2e") }
+func TestRulesHoldInTheModuleOfTheTests(t *testing.T) { checkModule(t, "test/e2e") }
 
 // TestRulesHoldInTheExamples holds them over each module in examples.
 func TestRulesHoldInTheExamples(t *testing.T) {

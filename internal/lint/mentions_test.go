@@ -43,7 +43,7 @@ func TestDocsNameOnlyTestsAndStoriesThatExist(t *testing.T) {
 		}
 		for _, m := range story.FindAllStringSubmatch(text, -1) {
 			named++
-			if _, err := os.Stat(filepath.Join(root, "transcripts", "testdata", m[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(root, "test", "transcripts", "testdata", m[1])); err != nil {
 				t.Errorf("%s names the story %s: %v", page, m[1], err)
 			}
 		}
@@ -100,7 +100,7 @@ func pagesOf(t *testing.T, root string) []string {
 func testNames(t *testing.T, root string) []string {
 	t.Helper()
 	var names []string
-	for _, dir := range append(examples(t), ".", "e2e") {
+	for _, dir := range append(examples(t), ".", "test/e2e") {
 		module, err := readTree(filepath.Join(root, dir))
 		if err != nil {
 			t.Fatal(err)

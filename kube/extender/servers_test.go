@@ -24,8 +24,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/simulate"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/simulate"
 )
 
 // server is an extender whose verbs a test sets. A verb that is nil is answered with 404.

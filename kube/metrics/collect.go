@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rollcall-sched/rollcall/live"
+	"github.com/rollcall-sched/rollcall/engine/live"
 )
 
 // The descriptions of what is read when Prometheus asks.

@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/engine/live"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/kube/status"
 	"github.com/rollcall-sched/rollcall/kube/watch"
-	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )

@@ -15,9 +15,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 )
 
 // A Point tells old entries from others: a moment of the log, or an age, which is counted back from the log's last

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // parties are a log of 120 entries, and the key of whoever signs it.

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/internal/regular"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // Checked says what Check has found to hold.

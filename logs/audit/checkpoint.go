@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // ReadSigner reads the private key in a file.

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rollcall-sched/rollcall/durable"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // PublicFile returns the file of the public key that belongs to the private key in a file.

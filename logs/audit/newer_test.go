@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/proof"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 )
 
 func TestWhatANewerVersionWroteIsNotComparedAndNotDamaged(t *testing.T) {

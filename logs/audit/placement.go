@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // A placing is a placement of a pod as far as the entries so far show it.

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // on is a Decision on pod ml/name, whose UID is the name.

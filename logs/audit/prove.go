@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // A Claim is what is to be proven: that an entry is in a log (Seq and Size), how a pod came to its node (Namespace,

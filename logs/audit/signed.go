@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/proof"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 )
 
 // ReadSigned reads the signed checkpoints of one log from files, and the keys that they must be signed with. It returns

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/rollcall-sched/rollcall/bundle"
-	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 

@@ -17,10 +17,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // signedAt returns options with checkpoints that somebody signed of a log when it had so many entries.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/internal/localapi"
 	"github.com/rollcall-sched/rollcall/logs/audit"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 )

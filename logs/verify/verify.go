@@ -8,13 +8,13 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
-	"github.com/rollcall-sched/rollcall/proof"
+	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // Name is the plugin's name in configurations and in recorded rejections.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // newStock makes the plugin for a stock kube-scheduler and begins to watch PodGroups; it stops when ctx is done.

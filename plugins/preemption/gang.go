@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
 )
 
 // Preemption for a gang, or for the gangs that are admitted together: only if then all that is needed fits.

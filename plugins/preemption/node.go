@@ -17,7 +17,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // Preemption for a pod by itself: kube-scheduler's DefaultPreemption, step by step.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )

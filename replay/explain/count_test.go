@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // longLog is a log in which so many gangs of two come, are placed, and go again but for the last three, and its

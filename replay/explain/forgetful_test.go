@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/replay/explain"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // TestALogOfAPluginThatCannotBeCopiedIsExplained: what a pod would be told now is not tried, and the rest is answered.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // explainedTwice explains a pod or a gang by an index and from the whole log, which must be the same.

@@ -18,7 +18,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/replaytest"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // indexOf is an index of a log in memory, in parts of so many entries.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )

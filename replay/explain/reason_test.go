@@ -15,17 +15,17 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // Every code has a row in the table of docs/GANGS.md, which names a story in
-// transcripts/testdata/explain that tells it; and the table has no other row.
+// test/transcripts/testdata/explain that tells it; and the table has no other row.
 func TestEveryCodeOfAReasonHasAStory(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "GANGS.md"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/scheduler"

@@ -6,7 +6,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/transcripts"
+	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // TestATraceIsThatOfTheRecordedCycle asks for the trace of every decision of a small world, from the log's beginning

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/compat"
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -18,6 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/test/compat"
 )
 
 // node has room for one of the pods below at a time.
@@ -245,7 +245,7 @@ func TestARangeIsJudgedAsInTheWholeLog(t *testing.T) {
 func TestNoLogOfBeforeHasAViolation(t *testing.T) {
 	var attempts, allowed uint64
 	rules := map[Rule]uint64{}
-	compat.Each(t, "../../compat/testdata", func(t *testing.T, l *compat.Log) {
+	compat.Each(t, "../../test/compat/testdata", func(t *testing.T, l *compat.Log) {
 		if l.First != 1 {
 			t.Skip("it begins with a snapshot")
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/replay/order"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/simulate/keep"
 )
 
 // lastFirst is the gang plugin with the order of the queue reversed.

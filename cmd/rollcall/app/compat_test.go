@@ -16,7 +16,7 @@ import (
 )
 
 // oldLogs are the logs of package compat.
-const oldLogs = "../../../compat/testdata"
+const oldLogs = "../../../test/compat/testdata"
 
 // TestCommandsOnLogsOfBefore asks logs and bundles that earlier versions wrote for what those versions said of them.
 func TestCommandsOnLogsOfBefore(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/simulate"
+	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/simulate"
-	"github.com/rollcall-sched/rollcall/simulate/keep"
 )
 
 // keeping is what is kept of a simulation, and whether it goes on with what was kept before.

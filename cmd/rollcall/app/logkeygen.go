@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs/audit"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // keyFacts is what "rollcall log keygen" prints.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/internal/localapi"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 	"github.com/rollcall-sched/rollcall/logs/verify"
 )

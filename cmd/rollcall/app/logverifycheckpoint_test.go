@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 	"github.com/rollcall-sched/rollcall/logs/verify"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // newSigner makes a key with log keygen.

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/survey"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/simulate/keep"
 )
 
 const withSiteFilter = `apiVersion: kubescheduler.config.k8s.io/v1

@@ -20,7 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/headroom"
 	"github.com/rollcall-sched/rollcall/kube/serving"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/simulate/keep"
+	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 )
 
 // running is the subcommand run.

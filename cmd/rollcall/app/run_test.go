@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/engine/live"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/lease"
 	"github.com/rollcall-sched/rollcall/kube/watch"
-	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/rollcall-sched/rollcall/engine/live"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/client"
@@ -23,7 +24,6 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/status"
 	"github.com/rollcall-sched/rollcall/kube/watch"
-	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )

@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
 	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/engine/live"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/client"
@@ -28,10 +29,9 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/serving"
 	"github.com/rollcall-sched/rollcall/kube/watch"
-	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/simulate/keep"
+	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 

@@ -20,9 +20,9 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/extender"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/simulate"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
 	"github.com/rollcall-sched/rollcall/sim/workload"
-	"github.com/rollcall-sched/rollcall/simulate"
 )
 
 // simulation is what the simulate command is asked to do.

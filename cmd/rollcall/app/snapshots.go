@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rollcall-sched/rollcall/simulate/keep"
+	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 )
 
 // snapshotting is when whoever writes a log writes snapshots.

@@ -24,7 +24,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/simulate"
+	"github.com/rollcall-sched/rollcall/sim/simulate"
 )
 
 // survivor is a simulation whose process dies, and that is resumed until it comes to its end. What happens on

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rollcall-sched/rollcall/worlds"
-	"github.com/rollcall-sched/rollcall/worlds/auditor"
+	"github.com/rollcall-sched/rollcall/test/worlds"
+	"github.com/rollcall-sched/rollcall/test/worlds/auditor"
 )
 
 // firstWorld is the seed of the first of the worlds that are tried; the others have the seeds behind it.

@@ -1,0 +1,328 @@
+package backfill
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// BlockedLane is a lane whose first entity lets none pass: it is not known when there will be room for it, so all room
+// that is free, or comes free, is kept for it. Example: a gang needs 8 nodes, 5 are free, and the pods on the others
+// declare no duration. After Lane.Hold nothing else of the lane is placed on the 5 nodes.
+type BlockedLane struct {
+	// Key is the first entity's, and Profile whose lane it is.
+	Key     queue.Key
+	Profile string
+	// Since is when the entity had waited for as long as it lets others pass. It may have become the first only later.
+	Since eventlog.Time
+	// Pods is how many of the Needed pods find room by now, one after the other, and Nodes on how many nodes.
+	Nodes, Pods, Needed int
+}
+
+// BlockedLanes returns the blocked lanes, by profile; none while an attempt is under way.
+func (p *Planner) BlockedLanes() []BlockedLane {
+	if p.view.InFlight() {
+		return nil
+	}
+	var out []BlockedLane
+	for _, profile := range p.backfilled {
+		l, e := p.lanes[profile], p.first(profile)
+		if e == nil || !p.blocks(l, e) {
+			continue
+		}
+		b := BlockedLane{Key: e.Key(), Profile: profile, Since: e.FirstActive().Add(l.Hold)}
+		nodes := map[string]bool{}
+		if needed, ok := p.view.Needed(e); ok {
+			for _, place := range p.outlooksFor(e, needed).placesNow() {
+				nodes[place.Node] = true
+				b.Pods++
+			}
+			b.Needed = needed.Wanted()
+		}
+		b.Nodes = len(nodes)
+		out = append(out, b)
+	}
+	return out
+}
+
+// Passes reports, of an entity that waits for its turn, whether others of its lane that come after it may be attempted
+// first.
+func (p *Planner) Passes(e *queue.Entity) bool {
+	if p.view.HasEnough(e) {
+		return true
+	}
+	l := p.lanes[e.Profile()]
+	if l == nil || !l.Backfill {
+		return l == nil
+	}
+	return !p.blocks(l, e)
+}
+
+// blocks reports whether e is the first of its lane, it is not known when there will be room for it, and it has waited
+// long enough to let nothing pass. An entity that is to be attempted next blocks nothing: it goes first anyway.
+func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
+	if r := p.reservations[l.Profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
+		return false
+	}
+	return e.FirstActive().Add(l.Hold) <= p.view.Now() && p.first(l.Profile) == e
+}
+
+// first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
+func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profile) }
+
+// UseSearch has the first entity of a lane, of those that room can help, found by the function; FindFirst finds it
+// otherwise.
+func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
+
+// CompareTolerations is that of the Planner's Projector.
+func (p *Planner) CompareTolerations(yes bool) {
+	p.projector.CompareTolerations(yes)
+	p.forgetEmpty()
+}
+
+// EndUseless has a reservation for now end, and for which recorded reason, when its entity is refused for another
+// reason than want of room. With 0 it is decided again.
+func (p *Planner) EndUseless(ended eventlog.Ending) { p.useless = ended }
+
+// NeedPlaces has nothing be reserved for an entity that needs no place: its pods wait for something else than room, as
+// for a Permit plugin. Otherwise a reservation without places is decided for it again and again, each of which says
+// that the one before it has to go.
+func (p *Planner) NeedPlaces(yes bool) { p.needsPlaces = yes }
+
+// FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for
+// none.
+func (p *Planner) FindFirst(profile string) *queue.Entity {
+	l := p.lanes[profile]
+	p.recallPassed()
+	return p.view.FirstInLane(profile, func(e *queue.Entity) (yes, passed bool) {
+		if p.view.HasEnough(e) {
+			return false, false
+		}
+		elsewhere, passed := p.roomIsNotIt(l, e)
+		return !elsewhere, passed
+	})
+}
+
+// Blocking returns the entity of a lane that lets none pass unless it is active, nil for none; known is false if Passes
+// says which do.
+func (p *Planner) Blocking(profile string) (_ *queue.Entity, known bool) {
+	l := p.lanes[profile]
+	if l == nil || !l.Backfill {
+		return nil, false
+	}
+	e := p.first(profile)
+	if e == nil || p.view.HasEnough(e) || e.FirstActive().Add(l.Hold) > p.view.Now() {
+		return nil, true
+	}
+	if r := p.reservations[profile]; r != nil && r.Key == e.Key() {
+		return nil, true
+	}
+	return e, true
+}
+
+// roomIsNotIt reports whether no room that comes free will help e: it has failed, and does not fit on an empty cluster
+// either, or there is room for it now and it fails for another reason. It is false while e has a reservation.
+//
+// Invariant: the answer does not depend on which entity the queue has picked for a retry, and so neither do first and
+// NotFirst. The pick depends on the reservations. If the end of a reservation depended on the pick in turn, it could
+// change the pick so that the reservation is decided again, and so on without end. Example: A can never fit, B and C
+// are owed a retry, and C has the reservation. With it A lacks room, so B is picked; without it A is picked.
+//
+// passed says that it will not help before something about e, or the nodes as recallPassed looks at them, has changed.
+func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool) {
+	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
+		return false, false
+	}
+	needed, ok := p.view.Needed(e)
+	if !ok {
+		return false, false
+	}
+	room := l.room[e.Key()]
+	if room == nil || !room.of.same(needed) {
+		room = &roomToGet{of: asTheyAre(needed)}
+		room.shape, room.wanted = p.oneShape(e, needed)
+		l.noteRoom(e, room, p.view.Entities())
+	}
+	if p.learnEver(e, needed, room); !room.ever {
+		if s := room.shape; s != nil && (s.passed == 0 || room.wanted < s.passed) {
+			s.passed = room.wanted
+		}
+		return true, room.shape != nil
+	}
+	active := e.State() == queue.Active && !p.view.IsPicked(e)
+	if active || !refusedElsewhere(e) || p.view.LacksRoom(e) {
+		return false, false
+	}
+	if now := p.view.Versions(); room.versions != now {
+		room.versions, room.now = now, p.aheadFor(e, needed).fitsNow()
+	}
+	return room.now, false
+}
+
+// oneShape returns the shape of the pods of an entity, and how many of them are wanted; nil if the entity does not ask
+// for some pods of one shape, on any nodes.
+func (p *Planner) oneShape(e *queue.Entity, needed outlook.Demand) (*shape, int64) {
+	if len(needed.Parts) != 1 || needed.Enough != 1 || needed.Parts[0].Wanted < 1 {
+		return nil, 0
+	}
+	if e.Type() == fwk.CompositePodGroupKeyType {
+		return nil, 0 // what it needs may change by more than is told of it
+	}
+	if _, limited := p.view.DomainsNow(e); limited {
+		return nil, 0
+	}
+	s, ok := p.shapeOf(needed.Parts[0].Pods)
+	if !ok {
+		return nil, 0
+	}
+	return s, int64(needed.Parts[0].Wanted)
+}
+
+// learnEver finds whether there is room on an empty cluster, if that may have changed.
+func (p *Planner) learnEver(e *queue.Entity, needed outlook.Demand, room *roomToGet) {
+	if room.shape != nil {
+		room.ever = p.emptyFor(room.shape) >= room.wanted
+		return
+	}
+	if version := p.view.Version(); !room.known || room.version != version {
+		room.known, room.version, room.ever = true, version, p.outlooksFor(e, needed).fitsEver()
+	}
+}
+
+// refusedElsewhere reports whether the entity may have failed for another reason than want of room: it waits for an
+// event that some plugin asked for, or a plugin ended in an error.
+func refusedElsewhere(e *queue.Entity) bool {
+	return e.State() == queue.Unschedulable && !e.Owed() || e.GetConsecutiveErrorsCount() > 0
+}
+
+// roomToGet is whether there is room for pods as they were: on an empty cluster, at a version of its objects, and now,
+// at versions of what runs there.
+type roomToGet struct {
+	of        demandAsItWas
+	shape     *shape // nil if it is not known by one
+	wanted    int64  // with shape: how many pods
+	known     bool   // without shape: ever holds at version
+	version   uint64
+	versions  Versions
+	ever, now bool
+}
+
+// leastRoomNoted is how many entities the memo of roomIsNotIt has at the least before it is begun anew.
+const leastRoomNoted = 64
+
+// noteRoom remembers the room of e, which is one of so many entities. What is gone is forgotten with the rest.
+func (l *lane) noteRoom(e *queue.Entity, room *roomToGet, entities int) {
+	if l.room == nil || len(l.room) >= leastRoomNoted+2*entities {
+		l.room = map[queue.Key]*roomToGet{}
+	}
+	l.room[e.Key()] = room
+}
+
+// demandAsItWas is a demand with its pods' objects.
+type demandAsItWas struct {
+	demand  outlook.Demand
+	objects []*v1.Pod
+}
+
+func asTheyAre(demand outlook.Demand) demandAsItWas { return demandAsItWas{demand, objectsOf(demand)} }
+
+func objectsOf(demand outlook.Demand) (objects []*v1.Pod) {
+	for _, part := range demand.Parts {
+		for _, p := range part.Pods {
+			objects = append(objects, p.Object)
+		}
+	}
+	return objects
+}
+
+func (w *demandAsItWas) same(demand outlook.Demand) bool {
+	return w.demand.Same(demand) && slices.Equal(w.objects, objectsOf(demand))
+}
+
+// ahead tells when there is room for the demand of an entity.
+type ahead interface {
+	earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool)
+	fitsNow() bool
+}
+
+// aheadFor returns what tells when there is room for the demand of an entity: its outlooks, or a Horizon where that
+// answers the same for less.
+func (p *Planner) aheadFor(e *queue.Entity, demand outlook.Demand) ahead {
+	if _, limited := p.view.DomainsNow(e); !limited && len(p.view.KeptNodes()) == 0 {
+		if h, ok := p.projector.Horizon(p.view.Now(), demand); ok {
+			return horizon{h}
+		}
+	}
+	return p.outlooksFor(e, demand)
+}
+
+// horizon is a Horizon as one of the answers there are.
+type horizon struct{ *outlook.Horizon }
+
+func (h horizon) earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
+	return h.Earliest()
+}
+
+func (h horizon) fitsNow() bool { return h.FitsNow() }
+
+// outlooks are those for the demand of one entity: one of all nodes, or one of each domain that all of its pods may go
+// to.
+type outlooks []*outlook.Outlook
+
+func (p *Planner) outlooksFor(e *queue.Entity, demand outlook.Demand) outlooks {
+	domains, limited := p.view.DomainsNow(e)
+	if !limited {
+		return outlooks{p.outlookOn(nil, e, demand)}
+	}
+	all := make(outlooks, len(domains))
+	for i, nodes := range domains {
+		all[i] = p.outlookOn(nodes, e, demand)
+	}
+	return all
+}
+
+// outlookOn returns the outlook of some nodes, or of all, for the demand of an entity.
+func (p *Planner) outlookOn(nodes []string, e *queue.Entity, demand outlook.Demand) *outlook.Outlook {
+	o, first := p.projector.Outlook(p.view.Now(), demand, nodes), demand.First()
+	for _, node := range p.view.KeptNodes() {
+		for _, kept := range p.view.KeptOn(node) {
+			if p.view.KeyOf(kept) != e.Key() && p.KeepsFrom(kept, first) {
+				o.Keep(kept, node)
+			}
+		}
+	}
+	return o
+}
+
+// earliest is that of the Outlook with the earliest time; of equals that of the fewest nodes, then the first.
+func (all outlooks) earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
+	until = eventlog.Time(1<<63 - 1)
+	nodes := 0
+	for _, o := range all {
+		t, found, same, there := o.Earliest()
+		until = min(until, same)
+		if there && (!ok || t < at || t == at && o.NumNodes() < nodes) {
+			at, places, nodes, ok = t, found, o.NumNodes(), true
+		}
+	}
+	return at, places, until, ok
+}
+
+func (all outlooks) fitsNow() bool { return slices.ContainsFunc(all, (*outlook.Outlook).FitsNow) }
+
+func (all outlooks) fitsEver() bool { return slices.ContainsFunc(all, (*outlook.Outlook).FitsEver) }
+
+// placesNow returns places for as many of the pods as find one now.
+func (all outlooks) placesNow() (most []eventlog.Place) {
+	for _, o := range all {
+		if places := o.PlacesNow(); len(places) > len(most) {
+			most = places
+		}
+	}
+	return most
+}

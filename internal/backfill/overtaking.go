@@ -1,0 +1,213 @@
+package backfill
+
+import (
+	"strings"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Overtaking: what nominated pods may do although an entity before them lets nothing pass.
+//
+// Room that is kept for a nominated pod is not free for others of its priority. If such an entity could not be
+// attempted because another one of its lane comes first and lets none pass, neither would ever be placed. So it
+// overtakes, under these rules (see UseKeptAlone):
+//
+//   - Room is kept, by Decisions of the log, for all that the entity needs at once. A nomination that only the pod's
+//     object has is somebody else's, and lets nothing overtake.
+//   - While it overtakes, its pods go to the nodes where room is kept for them, and to no others.
+//   - Room that is kept for an entity that cannot overtake is free for entities of its lane that come before it. So
+//     the first of a lane never waits for room that nobody can take.
+//
+// Example: gang A, of 2 pods, is the first of its lane and fits nowhere. Gang B, of 3 pods and the same priority, had
+// pods evicted and is nominated to 3 nodes. B is placed on these 3 nodes before A. With one of the 3 pods nominated, B
+// would wait, and A could be placed where that pod is nominated.
+
+// UseKeptAlone sets whether the rules above hold. Without it an entity overtakes if room is kept for any of its pods,
+// and goes to any node. Answers that are remembered from other rules are forgotten.
+func (p *Planner) UseKeptAlone(yes bool) {
+	if p.keptAlone != yes {
+		p.keptAlone = yes
+		p.changes++
+		p.ForgetMemos()
+	}
+}
+
+// KeepBeyond sets whether members beyond what an entity needs go to no other nodes, too, when the members before them
+// are bound by then, and have no nominations any more.
+func (p *Planner) KeepBeyond(yes bool) {
+	if p.keptBeyond != yes {
+		p.keptBeyond = yes
+		p.changes++
+	}
+}
+
+// SayAhead sets in which words nodes are refused that are for the first of a lane.
+func (p *Planner) SayAhead(yes bool) {
+	if p.saysAhead != yes {
+		p.saysAhead = yes
+		p.changes++
+	}
+}
+
+// Overtaking returns the entities that may be attempted before the first of a lane, which lets none pass.
+func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
+	if p.lanes[first.Profile()] == nil {
+		return nil
+	}
+	var all []*queue.Entity
+	for _, e := range p.view.Nominated() {
+		if p.Overtakes(e, first) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass.
+func (p *Planner) Overtakes(e, first *queue.Entity) bool {
+	if p.lanes[e.Profile()] == nil || e.Profile() != first.Profile() {
+		return false
+	}
+	asked := overtakes{e.Key(), first.Priority()}
+	may, known := p.overtakes[asked]
+	if !known {
+		may = p.mayOvertake(e, first.Priority())
+		p.overtakes[asked] = may
+	}
+	return may
+}
+
+// overtakes is the question whether an entity overtakes one of a priority.
+type overtakes struct {
+	key      queue.Key
+	priority int32
+}
+
+// ForgetOvertaking forgets which entities overtake: a nomination has changed, or what an entity needs.
+func (p *Planner) ForgetOvertaking() { clear(p.overtakes) }
+
+// mayOvertake is Overtakes without a memo.
+func (p *Planner) mayOvertake(e *queue.Entity, priority int32) bool {
+	nominations := p.view.KeptFor(e.Key())
+	p.looked += len(nominations)
+	kept := make(map[*cluster.Pod]bool, len(nominations))
+	for _, k := range nominations {
+		if k.Counts && (k.Own || !p.keptAlone) && p.view.PriorityOf(k.Pod.Object) >= priority {
+			kept[k.Pod] = true
+		}
+	}
+	if len(kept) == 0 || !p.keptAlone {
+		return len(kept) > 0
+	}
+	if p.view.HasEnough(e) {
+		return true // it needs no more than one pod at once
+	}
+	needed, ok := p.view.Needed(e)
+	return ok && covers(kept, needed)
+}
+
+// covers reports whether the pods are all that an entity needs at once.
+func covers(kept map[*cluster.Pod]bool, needed outlook.Demand) bool {
+	satisfied := 0
+	for _, part := range needed.Parts {
+		n := 0
+		for _, pod := range part.Pods {
+			if kept[pod] {
+				n++
+			}
+		}
+		if n >= part.Wanted {
+			satisfied++
+		}
+	}
+	return satisfied >= needed.Enough
+}
+
+// Looked returns how many nominations were looked at to find what overtakes. Tests bound it.
+func (p *Planner) Looked() int { return p.looked }
+
+// goesBefore reports whether a nominated pod has no lower priority than another pod.
+func (p *Planner) goesBefore(kept, other *cluster.Pod) bool {
+	return p.view.PriorityOf(kept.Object) >= p.view.PriorityOf(other.Object)
+}
+
+// KeepsFrom reports whether the room that is kept for a nominated pod is not free for another pod: it is the rule of
+// every scheduling cycle.
+func (p *Planner) KeepsFrom(kept, other *cluster.Pod) bool {
+	if !p.goesBefore(kept, other) {
+		return false
+	}
+	if !p.keptAlone {
+		return true
+	}
+	e, first := p.view.EntityOf(kept), p.view.EntityOf(other)
+	if e == nil || first == nil || e == first || e.Profile() != first.Profile() || p.lanes[e.Profile()] == nil {
+		return true
+	}
+	return !p.view.StandsBefore(first, e) || p.Overtakes(e, first)
+}
+
+// overtaken returns the entity that lets none pass and comes before the one that a pod belongs to, nil for none; it is
+// asked of entities with nominations of their own only, because no others overtake, and of members beyond what an
+// entity needs (see KeepBeyond). own is the node where room is kept for the pod.
+func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) {
+	if !p.keptAlone || pod == nil {
+		return nil, ""
+	}
+	l, e := p.lanes[pod.Object.Spec.SchedulerName], p.view.EntityOf(pod)
+	if l == nil || e == nil {
+		return nil, ""
+	}
+	any := p.keptBeyond && p.view.HasEnough(e)
+	for _, k := range p.view.KeptFor(e.Key()) {
+		any = any || k.Own
+		if k.Own && k.Pod == pod {
+			own = k.Node
+		}
+	}
+	if !any {
+		return nil, ""
+	}
+	if l.Backfill {
+		if first = p.first(l.Profile); first != nil && !p.blocks(l, first) {
+			first = nil
+		}
+	} else {
+		first = p.view.FirstInLane(l.Profile, func(e *queue.Entity) (yes, passed bool) {
+			return !p.view.HasEnough(e), false
+		})
+	}
+	if first == nil || first == e || !p.view.StandsBefore(first, e) {
+		return nil, ""
+	}
+	return first, own
+}
+
+// keptAloneRefusal returns a function that refuses all nodes but the one that is kept for the pod, if its entity
+// overtakes another one; nil if it does not.
+func (p *Planner) keptAloneRefusal(pod *cluster.Pod) func(info fwk.NodeInfo) (why string) {
+	first, own := p.overtaken(pod)
+	if first == nil {
+		return nil
+	}
+	return func(info fwk.NodeInfo) string {
+		if info.Node().Name == own {
+			return ""
+		}
+		if p.saysAhead {
+			return "node(s) are kept for " + nameOf(first.Key()) + isAhead
+		}
+		return "node(s) are for " + nameOf(first.Key()) + ", which comes first, and not kept for the pod"
+	}
+}
+
+// isAhead is how the refusals of keptAloneRefusal end with SayAhead. It is recorded: IsKeptAlone reads it.
+const isAhead = ", which is ahead in the queue"
+
+// IsKeptAlone reports whether a reason that a Decision records, in the words of SayAhead, says that nodes are for an
+// entity that was overtaken.
+func IsKeptAlone(reason string) bool { return strings.HasSuffix(reason, isAhead) }

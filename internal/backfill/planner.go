@@ -1,0 +1,214 @@
+package backfill
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of
+// the call.
+type View interface {
+	outlook.Cluster
+
+	// Now returns the time of the last entry applied.
+	Now() eventlog.Time
+	// Versions returns counters that differ from those before whenever an answer that depends on the nodes and the
+	// running pods may have changed.
+	Versions() Versions
+	// Version returns a counter that differs from the one before whenever an object of the cluster came, changed or
+	// went, pods excepted.
+	Version() uint64
+	// ListVersion returns a number that changes when a node comes or goes.
+	ListVersion() uint64
+	// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another
+	// priority.
+	Reprioritised() uint64
+	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
+	Free(name v1.ResourceName) (amount int64, ok bool)
+
+	// FirstInLane returns the first entity in a profile's lane of which wanted reports yes, nil for none. One of
+	// which it reports passed is not looked at again before something about it changes, or ForgetPassed is called.
+	FirstInLane(profile string, wanted func(e *queue.Entity) (yes, passed bool)) *queue.Entity
+	// ForgetPassed has FirstInLane look at all entities of a profile's lane again. That is a memo only.
+	ForgetPassed(profile string)
+	// Entities returns how many entities there are.
+	Entities() int
+	// Entity returns the entity of that key, nil if there is none.
+	Entity(key queue.Key) *queue.Entity
+	// IsPicked reports whether the entity is active only because it was picked for a retry since the last entry. That
+	// is a memo: in the state the entity is owed a retry, and what follows from the state must not depend on the memo.
+	IsPicked(e *queue.Entity) bool
+	// InFlight reports whether an attempt on some entity is under way.
+	InFlight() bool
+
+	// KeyOf returns the key of the entity that a pod belongs to.
+	KeyOf(p *cluster.Pod) queue.Key
+	// HasEnough reports whether an entity waits only for members beyond what it needs.
+	HasEnough(e *queue.Entity) bool
+	// Needed returns the pods of an entity of which some must be placed at once so that it has what it needs; ok is
+	// false if it has too few ready.
+	Needed(e *queue.Entity) (_ outlook.Demand, ok bool)
+	// LeastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one
+	// of them declares nothing; ok is false if it is not known which of its gangs will be placed.
+	LeastNeeds(e *queue.Entity) (needs []Need, longest time.Duration, ok bool)
+	// DomainsNow returns the nodes of each of the domains to one of which all pods of an entity must go, while
+	// those that wait stay where they are; limited is false if they may go to any nodes.
+	DomainsNow(e *queue.Entity) (nodes [][]string, limited bool)
+	// LacksRoom reports whether an attempt on the entity would certainly fail now for want of room.
+	LacksRoom(e *queue.Entity) bool
+
+	// EntityOf returns the entity that a pod belongs to, nil if it is not in the queue.
+	EntityOf(p *cluster.Pod) *queue.Entity
+	// StandsBefore reports whether a comes before b in the order of the queue.
+	StandsBefore(a, b *queue.Entity) bool
+
+	// Nominated returns the entities that have nominated pods, each once. None is there in epochs whose rules leave
+	// nominations out of account.
+	Nominated() []*queue.Entity
+	// KeptFor returns the nominations of the pods of an entity.
+	KeptFor(key queue.Key) []Kept
+	// KeptNodes returns the nodes on which room is kept for nominated pods, by name. None is there in epochs whose
+	// rules leave nominations out of account.
+	KeptNodes() []string
+	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
+	KeptOn(node string) []*cluster.Pod
+	// PriorityOf returns a pod's priority as a part of what it belongs to.
+	PriorityOf(pod *v1.Pod) int32
+}
+
+// Kept is a nomination: room that is kept for a pod on a node.
+type Kept struct {
+	Pod  *cluster.Pod
+	Node string
+	// Own reports whether a Decision nominated the pod, and not its object alone.
+	Own bool
+	// Counts reports whether room is kept now: the pod has no node, and nothing keeps it out of the queue.
+	Counts bool
+}
+
+// Versions are the versions of a memo of which pods are booked or nominated where, and when they end. While they are
+// the same, and until the next pod has run as long as it declared, every Outlook is the same.
+type Versions struct{ Room, Placements, Allowed, Nominations uint64 }
+
+// Need is an amount of a resource.
+type Need struct {
+	Resource v1.ResourceName
+	Amount   int64
+}
+
+// Lane is the rules of one profile's lane.
+type Lane struct {
+	// Profile is the profile whose entities are in the lane.
+	Profile string
+	// Backfill lets entities pass the first one that do not delay it. Without it no entity passes the first:
+	// StrictFIFO.
+	Backfill bool
+	// Hold is how long, under Backfill, the first lets others pass when it is not known when there will be room for
+	// it.
+	Hold time.Duration
+}
+
+// Planner plans the lanes of one configuration. It is not safe for concurrent use.
+type Planner struct {
+	view           View
+	projector      *outlook.Projector
+	lanes          map[string]*lane // by profile
+	backfilled     []string         // the profiles under Backfill, by name
+	reservations   map[string]*reservation
+	search         func(p *Planner, profile string) *queue.Entity // see UseSearch
+	useless        eventlog.Ending                                // see EndUseless
+	needsPlaces    bool                                           // see NeedPlaces
+	keptAlone      bool                                           // see UseKeptAlone
+	saysAhead      bool                                           // see SayAhead
+	keptBeyond     bool                                           // see KeepBeyond
+	overtakes      map[overtakes]bool                             // a memo, see ForgetOvertaking
+	empty          emptyRoom                                      // a memo
+	cleared        map[clearedKey]*clearedRoom                    // a memo
+	changes        uint64
+	counts         int    // how often the pods of a node were gone through, see Work
+	clearedAsked   uint64 // how often TakesCleared has looked for a memo
+	countedCleared int    // see CountedCleared
+	looked         int    // how many nominations were looked at to find what overtakes, see Looked
+}
+
+// lane is a Lane with the memos kept for it.
+type lane struct {
+	Lane
+	blocked bool                     // a memo of blocks, of the last entry that left nothing in flight
+	looked  lookedAt                 // a memo of Propose
+	room    map[queue.Key]*roomToGet // a memo of roomIsNotIt
+}
+
+// New returns a Planner without reservations. The entities of profiles that have no Lane pass each other freely.
+func New(view View, lanes ...Lane) *Planner {
+	p := &Planner{
+		view: view, projector: outlook.NewProjector(view),
+		lanes: map[string]*lane{}, reservations: map[string]*reservation{}, search: (*Planner).FindFirst,
+		overtakes: map[overtakes]bool{},
+	}
+	for _, l := range lanes {
+		p.lanes[l.Profile] = &lane{Lane: l}
+		if l.Backfill {
+			p.backfilled = append(p.backfilled, l.Profile)
+		}
+	}
+	slices.Sort(p.backfilled)
+	return p
+}
+
+// HasLane reports whether the profile has a lane: not every entity may pass every other one.
+func (p *Planner) HasLane(profile string) bool { return p.lanes[profile] != nil }
+
+// HasLanes reports whether any profile has a lane.
+func (p *Planner) HasLanes() bool { return len(p.lanes) > 0 }
+
+// Backfilled returns the profiles under Backfill, by name. The slice must not be changed.
+func (p *Planner) Backfilled() []string { return p.backfilled }
+
+// Versions returns the versions of what the View shows.
+func (p *Planner) Versions() Versions { return p.view.Versions() }
+
+// Version returns a counter that differs from the one before whenever an answer of Passes, HasRoom or Refusal may have
+// changed because a reservation came, changed or ended, or a lane became blocked or unblocked. It is a memo's version,
+// not state.
+func (p *Planner) Version() uint64 { return p.changes }
+
+// ForgetMemos forgets everything that is no state. No later answer differs because of it.
+func (p *Planner) ForgetMemos() {
+	p.ForgetOvertaking()
+	p.projector.ForgetHorizons()
+	// any order: each by itself
+	for _, l := range p.lanes {
+		l.looked, l.room = lookedAt{}, nil
+	}
+	p.forgetEmpty()
+	// any order: each by itself
+	for _, r := range p.reservations {
+		r.memo = besideMemo{}
+	}
+}
+
+// Work returns how many Outlooks were made, how often it was tried whether their pods find a node each, and how often
+// the pods of a node were gone through to count what is left there beside a reservation. Tests bound all three.
+func (p *Planner) Work() (outlooks, trials, counts int) {
+	outlooks, trials = p.projector.Work()
+	return outlooks, trials, p.counts
+}
+
+// CountedEmpty returns how often a node was looked at to count what it would take of some pods if nothing ran there.
+// Tests bound it.
+func (p *Planner) CountedEmpty() int { return p.empty.counted }
+
+// CountedCleared returns how often a node was looked at to count what it would take without less important pods.
+func (p *Planner) CountedCleared() int { return p.countedCleared }
+
+// Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
+// Tests bound it.
+func (p *Planner) Walked() int { return p.projector.Walked() }

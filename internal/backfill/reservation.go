@@ -1,0 +1,368 @@
+package backfill
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/canonical"
+	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Reservation is room kept for the first of a lane at a time.
+type Reservation struct {
+	// Key is the entity's, and Profile whose lane it is.
+	Key     queue.Key
+	Profile string
+	// At is when the room will be there, by what the running pods declare.
+	At eventlog.Time
+	// Places are the nodes of the pods that it is for.
+	Places []eventlog.Place
+}
+
+// reservation is a Reservation with what is kept beside it.
+type reservation struct {
+	Reservation
+	stale bool // a pod came, went or changed since it was decided: state, since it says what is decided next
+
+	memo  besideMemo
+	nodes []string // those of Places; nil: not asked for yet
+}
+
+// Reservations returns the reservations there are, by profile.
+func (p *Planner) Reservations() []Reservation {
+	var out []Reservation
+	for _, profile := range slices.Sorted(maps.Keys(p.reservations)) {
+		out = append(out, p.reservations[profile].Reservation)
+	}
+	return out
+}
+
+// ReservationOf returns the reservation of a profile's lane; ok is false if there is none.
+func (p *Planner) ReservationOf(profile string) (_ Reservation, ok bool) {
+	if r := p.reservations[profile]; r != nil {
+		return r.Reservation, true
+	}
+	return Reservation{}, false
+}
+
+// Proposal is a reservation to be decided for the first of a lane.
+type Proposal struct {
+	// Pod is the pod that the Decision is about: the first of those that the reservation is for, or of those that need
+	// room.
+	Pod *cluster.Pod
+	// At and Places are the reservation's. Without Places the one there is has to go.
+	At     eventlog.Time
+	Places []eventlog.Place
+	// Ended says why the one there is has to go; 0 if Propose was not asked for that.
+	Ended eventlog.Ending
+}
+
+// Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place
+// of one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
+//
+// With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, unless
+// another one takes its place. Without, the caller asks NotFirst after every entry.
+func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
+	attempt := p.view.InFlight()
+	if len(p.backfilled) == 0 || attempt && !ends {
+		return Proposal{}, false
+	}
+	versions := p.view.Versions()
+	for _, profile := range p.backfilled {
+		r := p.reservations[profile]
+		var over *cluster.Pod
+		if ends {
+			over = p.NotFirst(profile)
+		}
+		if over != nil {
+			r = nil
+		}
+		if !attempt {
+			if proposal, ok := p.proposeFor(profile, r, versions); ok {
+				if !ends {
+					proposal.Ended = 0
+				}
+				return proposal, true
+			}
+		}
+		if over != nil {
+			return Proposal{Pod: over, Ended: eventlog.NotFirst}, true
+		}
+	}
+	return Proposal{}, false
+}
+
+// proposeFor is Propose for a lane whose reservation is r, nil for none.
+func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) (_ Proposal, ok bool) {
+	e := p.first(profile)
+	if e == nil || !e.Failed() || e.State() == queue.Active {
+		return Proposal{}, false
+	}
+	if r != nil && !r.stale {
+		return Proposal{}, false
+	}
+	needed, ok := p.view.Needed(e)
+	if !ok {
+		return Proposal{}, false
+	}
+	now, elsewhere := p.view.Now(), refusedElsewhere(e)
+	was := &p.lanes[profile].looked
+	if was.versions == versions && was.elsewhere == elsewhere && now < was.until && was.of.same(needed) {
+		return Proposal{}, false
+	}
+	o := p.aheadFor(e, needed)
+	at, places, until, found := o.earliest()
+	var ended eventlog.Ending
+	switch {
+	case !found:
+		ended = eventlog.NoTime
+	case p.waitsForElse(places, at <= now && elsewhere && o.fitsNow()):
+		found = false // room is not what it waits for
+		if p.useless != 0 {
+			at, places, ended = 0, nil, p.useless
+		}
+	}
+	if r.isSame(found, at, places, now) {
+		*was = lookedAt{asTheyAre(needed), versions, elsewhere, until}
+		return Proposal{}, false
+	}
+	pod := needed.First()
+	if len(places) > 0 {
+		pod = p.view.Pod(places[0].UID)
+	}
+	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
+}
+
+// waitsForElse reports whether what was found says that an entity waits for something else than room: it was refused
+// for another reason although it fits now, or needs no place.
+func (p *Planner) waitsForElse(places []eventlog.Place, fits bool) bool {
+	return fits || p.needsPlaces && len(places) == 0
+}
+
+// isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both
+// times have come.
+func (r *reservation) isSame(found bool, at eventlog.Time, places []eventlog.Place, now eventlog.Time) bool {
+	if r == nil || !found {
+		return r == nil && !found
+	}
+	return (at == r.At || at <= now && r.At <= now) && slices.Equal(places, r.Places)
+}
+
+// lookedAt is for which pods a reservation was looked for, and that nothing else came of it than what there is.
+type lookedAt struct {
+	of        demandAsItWas
+	versions  Versions
+	elsewhere bool
+	until     eventlog.Time
+}
+
+// Reserve makes a decided reservation the one of its lane, in place of the one it may have. One without Places ends
+// that.
+func (p *Planner) Reserve(r Reservation) {
+	p.End(r.Profile)
+	if len(r.Places) > 0 {
+		p.reservations[r.Profile] = &reservation{Reservation: r}
+	}
+}
+
+// End ends the reservation of a lane.
+func (p *Planner) End(profile string) {
+	p.changes++
+	delete(p.reservations, profile)
+	if l := p.lanes[profile]; l != nil {
+		l.looked = lookedAt{}
+	}
+}
+
+// WaitsNoMore reports whether a lane has a reservation whose entity does not wait in the lane any more: it is gone, has
+// what it needs, or has no pod that is ready. That follows from counts, and from nothing that is searched for.
+func (p *Planner) WaitsNoMore(profile string) bool {
+	r := p.reservations[profile]
+	if r == nil {
+		return false
+	}
+	e := p.view.Entity(r.Key)
+	return e == nil || p.view.HasEnough(e) || e.Profile() != profile || e.State() == queue.Gated ||
+		e.State() == queue.Placed
+}
+
+// NotFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more
+// of those that room can help; nil otherwise, and while an attempt on the entity is under way. The answer does not
+// depend on which entity the queue has picked for a retry, see roomIsNotIt.
+func (p *Planner) NotFirst(profile string) *cluster.Pod {
+	r := p.reservations[profile]
+	if r == nil {
+		return nil
+	}
+	e := p.view.Entity(r.Key)
+	if e == nil || e.State() == queue.InFlight || p.first(profile) == e {
+		return nil
+	}
+	for _, pod := range e.Pending() {
+		if pod.Spec.SchedulerName == profile {
+			return p.view.Pod(pod.UID)
+		}
+	}
+	return nil
+}
+
+// Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken,
+// freed, kept or lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to
+// others.
+func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
+	r := p.reservations[profile]
+	if r == nil {
+		return
+	}
+	r.memo.keep(entry)
+	r.stale = r.stale || changed || r.isOf(entry)
+}
+
+// Doubt has a lane's reservation looked at again if it is the entity's: an attempt on it has failed. If that was not
+// for want of room, the reservation is of no use.
+func (p *Planner) Doubt(profile string, key queue.Key) {
+	if r := p.reservations[profile]; r != nil && r.Key == key {
+		r.stale = true
+	}
+}
+
+// NoteBlocked changes Version if a lane has become blocked, or is blocked no more. While an attempt is under way it
+// does nothing: Passes is not asked before the attempt has ended.
+func (p *Planner) NoteBlocked() {
+	if p.view.InFlight() {
+		return
+	}
+	for _, profile := range p.backfilled {
+		l := p.lanes[profile]
+		if e := p.first(profile); l.blocked != (e != nil && p.blocks(l, e)) {
+			l.blocked = !l.blocked
+			p.changes++
+		}
+	}
+}
+
+// isOf reports whether the entry brought another object of a pod that the reservation is for: it may ask for something
+// else.
+func (r *reservation) isOf(e eventlog.Entry) bool {
+	u, ok := e.Payload.(*eventlog.Upserted)
+	if !ok || u.Resource != eventlog.Pods {
+		return false
+	}
+	return slices.ContainsFunc(r.Places, func(place eventlog.Place) bool { return place.UID == u.Object.GetUID() })
+}
+
+// limiting returns the reservation that a pod must not delay, nil for none.
+func (p *Planner) limiting(pod *cluster.Pod) *reservation {
+	if len(p.reservations) == 0 || pod == nil {
+		return nil
+	}
+	r := p.reservations[pod.Object.Spec.SchedulerName]
+	if r == nil || p.view.KeyOf(pod) == r.Key {
+		return nil
+	}
+	if life := pod.Life(); life > 0 && p.view.Now().Add(life) <= r.At {
+		return nil // it will be gone
+	}
+	return r
+}
+
+// Refusal is what keeps a pod from nodes that have room for it.
+type Refusal struct {
+	// Why says why the pod must not go to a node, "" if it may.
+	Why func(info fwk.NodeInfo) string
+	// Limited says that Why may refuse the nodes of these names only. They are sorted, and must not be changed.
+	Limited bool
+	Nodes   []string
+}
+
+// Refusal returns what keeps the pod from nodes that have room for it; nil if it may go to any node.
+func (p *Planner) Refusal(uid types.UID) *Refusal {
+	pod := p.view.Pod(uid)
+	if refusal := p.keptAloneRefusal(pod); refusal != nil {
+		return &Refusal{Why: refusal}
+	}
+	r := p.limiting(pod)
+	if r == nil {
+		return nil
+	}
+	return &Refusal{Limited: true, Nodes: r.reservedNodes(), Why: func(info fwk.NodeInfo) string {
+		if len(p.takenBy(r)[info.Node().Name]) == 0 || p.isKept(r, pod, info.Node().Name) {
+			return ""
+		}
+		for _, name := range outlook.ResourcesOf([]*cluster.Pod{pod}) {
+			if need := pod.Amount(name); need > 0 && p.slack(r, info, name)-p.kept(r, pod, info, name) < need {
+				return fmt.Sprintf("node(s) were reserved for %s from %s on", nameOf(r.Key), r.At)
+			}
+		}
+		return ""
+	}}
+}
+
+// reservedNodes returns the names of the nodes of the reservation, sorted, each once.
+func (r *reservation) reservedNodes() []string {
+	if r.nodes == nil {
+		for _, place := range r.Places {
+			r.nodes = append(r.nodes, place.Node)
+		}
+		slices.Sort(r.nodes)
+		r.nodes = slices.Compact(r.nodes)
+	}
+	return r.nodes
+}
+
+// nameOf is how messages name an entity.
+func nameOf(key queue.Key) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Namespace + "/" + key.Name
+}
+
+// AppendState appends the reservations in one canonical form.
+func (p *Planner) AppendState(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(p.reservations)))
+	for _, profile := range slices.Sorted(maps.Keys(p.reservations)) {
+		r := p.reservations[profile]
+		for _, s := range [...]string{profile, string(r.Key.Type), r.Key.Namespace, r.Key.Name} {
+			dst = canonical.AppendString(dst, s)
+		}
+		dst = binary.AppendVarint(dst, int64(r.At))
+		dst = append(dst, canonical.Flags(r.stale))
+		dst = binary.AppendUvarint(dst, uint64(len(r.Places)))
+		for _, place := range r.Places {
+			dst = canonical.AppendString(dst, string(place.UID))
+			dst = canonical.AppendString(dst, place.Node)
+		}
+	}
+	return dst
+}
+
+// Restore reads what AppendState wrote into a Planner without reservations. The reader keeps an error.
+func (p *Planner) Restore(r *canonical.Reader) {
+	for range r.Count("reservations", 7) {
+		var x reservation
+		x.Profile = r.String("profile")
+		x.Key = queue.Key{
+			Type:      fwk.EntityKeyType(r.String("entity type")),
+			Namespace: r.String("entity namespace"), Name: r.String("entity name"),
+		}
+		x.At = eventlog.Time(r.Varint("reserved at"))
+		x.stale = r.Flags("reservation flags", 1)[0]
+		for range r.Count("places", 2) {
+			uid := types.UID(r.String("place's uid"))
+			x.Places = append(x.Places, eventlog.Place{UID: uid, Node: r.String("place's node")})
+		}
+		if r.Err() != nil {
+			return
+		}
+		p.reservations[x.Profile] = &x
+	}
+}
