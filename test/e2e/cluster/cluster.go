@@ -356,7 +356,8 @@ func (c *Cluster) InstallCRD(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(filepath.Join(module, "..", ".."), "deploy/crd/podgroups.scheduling.x-k8s.io.yaml"))
+	file := filepath.Join(module, "..", "..", "deploy", "crd", "podgroups.scheduling.x-k8s.io.yaml")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("install the PodGroups of scheduling.x-k8s.io: %w", err)
 	}
