@@ -262,9 +262,9 @@ func (s *State) forgetDevices(uid types.UID) {
 	}
 }
 
-// isUnresolved reports whether a bind of the pod may still write its claims. Devices stay taken, as capacity does, until
-// the result of that bind is logged: also if the claim is logged with them and then without, and if the pod's deletion
-// comes first. Otherwise they might be given to another claim while the API server has them in the first one.
+// isUnresolved reports whether a bind of the pod may still write its claims. Devices stay taken, as capacity does,
+// until the result of that bind is logged: also if the claim is logged with them and then without, and if the pod's
+// deletion comes first. Otherwise they might be given to another claim while the API server has them in the first one.
 func (s *State) isUnresolved(uid types.UID) bool {
 	p := s.pods[uid]
 	return p == nil || p.Stage != Bound || s.returned[uid]
