@@ -47,7 +47,8 @@ func newMachine(t testing.TB, nodes, pods int) *scheduler.Machine {
 		}
 		apply(&eventlog.Upserted{Resource: res, Object: obj})
 	}
-	apply(&eventlog.EpochStarted{ID: "epoch", Version: "test", Format: eventlog.FormatVersion, Config: config})
+	apply(&eventlog.EpochStarted{ID: "epoch", Version: "test", Format: eventlog.FormatVersion,
+		Behaviour: scheduler.Behaviour, Config: config})
 	for i := range nodes {
 		name := fmt.Sprintf("node-%05d", i)
 		n := &v1.Node{
