@@ -275,7 +275,7 @@ func beside(outcomes []outcome) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\nRollcall beside the other program; a ratio divides Rollcall's figure by the other's in a round:\n\n" +
+	b.WriteString("\nRollcall beside the other program. A ratio divides Rollcall's figure by the other's:\n\n" +
 		"| | other, pods/s | Rollcall | × | other, pods per CPU second | Rollcall | × | other, MiB | Rollcall | × |\n" +
 		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {
