@@ -1,7 +1,6 @@
 package quickspread
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -11,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// question is what a pod's PreFilter wants to know: how many pods count, on which node, in which domain. Pods with
-// equal questions share a memo.
+// question is the constraints of a pod. Pods with the same key share counts.
 type question struct {
 	pod         *v1.Pod
 	gates       gates
@@ -20,18 +18,6 @@ type question struct {
 	soft        bool                          // which of them
 	selector    labels.Selector               // of default constraints; nil: each constraint has its own
 }
-
-// rule is a constraint as far as counts depend on it.
-type rule struct {
-	topologyKey string
-	selector    labels.Selector
-	// affinity and taints: only nodes count that the pod's node affinity matches, and whose taints it tolerates.
-	affinity, taints bool
-	like             int // the first rule with the same selector
-}
-
-// byHost reports whether each node is a domain of its own.
-func (r *rule) byHost() bool { return r.topologyKey == v1.LabelHostname }
 
 // thatAre returns those of the constraints of which the action is to be taken.
 func thatAre(action v1.UnsatisfiableConstraintAction,
@@ -54,10 +40,12 @@ func policies(c *v1.TopologySpreadConstraint) (affinity, taints bool) {
 // rules returns a rule for each constraint. It fails if a selector is not valid.
 func (q *question) rules() ([]rule, error) {
 	rules := make([]rule, len(q.constraints))
-	var selectors [][]byte
 	for i := range q.constraints {
 		c := &q.constraints[i]
-		r := rule{topologyKey: c.TopologyKey, selector: q.selector}
+		r := &rules[i]
+		r.topology.Label, r.selector = c.TopologyKey, q.selector
+		// The pods on the node itself say what a soft constraint on host names is worth.
+		r.topology.EachNode = q.soft && c.TopologyKey == v1.LabelHostname
 		r.affinity, r.taints = policies(c)
 		if r.selector == nil {
 			var err error
@@ -65,9 +53,6 @@ func (q *question) rules() ([]rule, error) {
 				return nil, fmt.Errorf("selector for %s: %w", c.TopologyKey, err)
 			}
 		}
-		selectors = append(selectors, appendSelector(nil, r.selector))
-		r.like = slices.IndexFunc(selectors, func(s []byte) bool { return bytes.Equal(s, selectors[i]) })
-		rules[i] = r
 	}
 	return rules, nil
 }
@@ -98,11 +83,11 @@ func (q *question) matchLabelKeys(c *v1.TopologySpreadConstraint) []string {
 	return c.MatchLabelKeys
 }
 
-// appendTo appends the question's bytes to b: all that the answer depends on besides the nodes and their pods. That is
-// not maxSkew, not minDomains, and not whether the pod itself matches; and the pod's node affinity and tolerations only
-// if a policy asks for them.
-func (q *question) appendTo(b []byte) ([]byte, error) {
-	b = appendBytes(append(b, flag(q.soft)), q.pod.Namespace)
+// appendKey appends everything that counts depend on besides the nodes and their pods. They do not depend on maxSkew,
+// minDomains, or whether the pod itself matches, and on the pod's node affinity and tolerations only if a policy asks
+// for them.
+func (q *question) appendKey(b []byte) ([]byte, error) {
+	b = appendBytes(append(b, 's', flag(q.soft)), q.pod.Namespace)
 	var err error
 	affinity, taints := false, false
 	for i := range q.constraints {
