@@ -79,8 +79,8 @@ func (w *world) prepare(b both, pod *v1.Pod) {
 	}
 }
 
-// All namespaces are listed once, and later only the changed ones are looked at. Counts are dropped if their pod selects
-// namespaces and that selects others now, or if the labels of its own namespace have changed.
+// All namespaces are listed once, and later only the changed ones are looked at. Counts are dropped if the namespaces
+// that their pod selects, or the labels of its own namespace, have changed.
 func TestOnlyCountsThatANamespaceChangesAreDropped(t *testing.T) {
 	w := zonedWorld(t, 10)
 	b := newBoth(t, w, config.InterPodAffinityArgs{})
@@ -110,7 +110,8 @@ func TestOnlyCountsThatANamespaceChangesAreDropped(t *testing.T) {
 		{"the same again", func() { namespace("new", "green") }, [4]bool{}, 0},
 		{"its end", func() { w.deleteNamespace("new") }, [4]bool{false, true}, 0},
 		{"one pod's own", func() { namespace("b", "yellow") }, [4]bool{false, false, false, true}, 0},
-		{"one pod's own, which another selects", func() { namespace("b", "green") }, [4]bool{false, true, false, true}, 0},
+		{"one pod's own, which another selects", func() { namespace("b", "green") },
+			[4]bool{false, true, false, true}, 0},
 		{"more than are named", func() {
 			for i := range quickaffinity.MaxNews + 1 {
 				namespace(fmt.Sprint("many-", i), "yellow")

@@ -87,70 +87,59 @@ func (q *question) matchLabelKeys(c *v1.TopologySpreadConstraint) []string {
 // minDomains, or whether the pod itself matches, and on the pod's node affinity and tolerations only if a policy asks
 // for them.
 func (q *question) appendKey(b []byte) ([]byte, error) {
-	b = appendBytes(append(b, 's', flag(q.soft)), q.pod.Namespace)
-	var err error
-	affinity, taints := false, false
+	var spec v1.PodSpec
+	for _, c := range q.constraints {
+		affinity, taints := policies(&c)
+		if affinity {
+			spec.NodeSelector, spec.Affinity = q.pod.Spec.NodeSelector, requiredNodeAffinity(q.pod)
+		}
+		if taints {
+			spec.Tolerations = q.pod.Spec.Tolerations
+		}
+		c.MaxSkew, c.MinDomains = 0, nil
+		spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, c)
+	}
+	size := spec.Size()
+	b = binary.AppendUvarint(append(b, 's'), uint64(size))
+	at := len(b)
+	b = slices.Grow(b, size)[:at+size]
+	if _, err := spec.MarshalToSizedBuffer(b[at:]); err != nil {
+		return nil, fmt.Errorf("encode constraints: %w", err)
+	}
+	b = appendString(b, q.pod.Namespace)
 	for i := range q.constraints {
-		c := &q.constraints[i]
-		a, t := policies(c)
-		affinity, taints = affinity || a, taints || t
-		b = append(b, 'c', flag(a), flag(t))
-		b = appendBytes(b, c.TopologyKey)
-		if q.selector != nil {
-			b = appendSelector(b, q.selector)
-			continue
-		}
-		if b, err = appendMessage(b, c.LabelSelector, c.LabelSelector == nil); err != nil {
-			return nil, err
-		}
-		for _, key := range q.matchLabelKeys(c) {
-			if value, ok := q.pod.Labels[key]; ok {
-				b = appendBytes(appendBytes(append(b, 'l'), key), value)
-			}
+		for _, key := range q.matchLabelKeys(&q.constraints[i]) {
+			value, ok := q.pod.Labels[key]
+			b = appendString(append(b, flag(ok)), value)
 		}
 	}
-	if affinity {
-		if b, err = appendAffinity(append(b, 'a'), q.pod); err != nil {
-			return nil, err
-		}
-	}
-	if taints {
-		for i := range q.pod.Spec.Tolerations {
-			if b, err = appendMessage(append(b, 't'), &q.pod.Spec.Tolerations[i], false); err != nil {
-				return nil, err
-			}
-		}
+	if q.selector != nil {
+		b = appendSelector(b, q.selector)
 	}
 	return b, nil
 }
 
-// appendAffinity appends what of the pod says to which nodes it may go.
-func appendAffinity(b []byte, pod *v1.Pod) ([]byte, error) {
-	// A label selector's bytes are those of its labels by name.
-	b, err := appendMessage(b, &metav1.LabelSelector{MatchLabels: pod.Spec.NodeSelector}, false)
-	if err != nil {
-		return nil, err
-	}
+// requiredNodeAffinity returns the part of the pod's affinity that says to which nodes it may go.
+func requiredNodeAffinity(pod *v1.Pod) *v1.Affinity {
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		return appendMessage(append(b, 'r'), required, required == nil)
+		return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 	}
-	return b, nil
+	return nil
 }
 
 // appendSelector appends a parsed selector. Its String would not do: nobody has checked that labels of services have no
 // commas.
 func appendSelector(b []byte, selector labels.Selector) []byte {
 	requirements, ok := selector.Requirements()
-	b = append(b, 's', flag(ok))
-	b = binary.AppendUvarint(b, uint64(len(requirements)))
+	b = append(b, flag(ok))
 	for i := range requirements {
 		r := &requirements[i]
-		b = appendBytes(appendBytes(b, r.Key()), string(r.Operator()))
+		b = appendString(appendString(b, r.Key()), string(r.Operator()))
 		values := r.Values().List()
 		b = binary.AppendUvarint(b, uint64(len(values)))
 		for _, value := range values {
-			b = appendBytes(b, value)
+			b = appendString(b, value)
 		}
 	}
 	return b
@@ -163,19 +152,7 @@ func flag(is bool) byte {
 	return 0
 }
 
-// appendBytes appends a string so that none can be taken for another with what follows it.
-func appendBytes[S string | []byte](b []byte, s S) []byte {
+// appendString appends the string's length and the string.
+func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// appendMessage appends an object, or that there is none.
-func appendMessage(b []byte, m interface{ Marshal() ([]byte, error) }, absent bool) ([]byte, error) {
-	if absent {
-		return append(b, 0), nil
-	}
-	data, err := m.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encode a %T: %w", m, err)
-	}
-	return appendBytes(append(b, 1), data), nil
 }

@@ -38,8 +38,8 @@ type Ledger struct {
 	journal    journal
 	memos      memos
 
-	// The work that the ledger is there to save: how often, ever, a node was looked at, a kind of pods was compared with
-	// a Question, and all pods of all nodes were counted.
+	// The work that the ledger is there to save: how often, ever, a node was looked at, a kind of pods was compared
+	// with a Question, and all pods of all nodes were counted.
 	looked, compared, counted int
 }
 
