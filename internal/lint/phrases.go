@@ -26,7 +26,8 @@ var phrases = []phrase{
 		`repeat the noun: "the candidate's time", not "that of the candidate"`},
 	{"hose ", regexp.MustCompile(`\b[Tt]hose (that|which|who)\b`),
 		`name them: "the pods that wait", not "those that wait"`},
-	{" what", regexp.MustCompile(`(^| )(is|are|was|were|has|have|had|gets?|holds?|keeps?|returns?|takes?|gives?) what\b`),
+	{" what", regexp.MustCompile(`(^| )(is|are|was|were|has|have|had|gets?|holds?|keeps?|returns?|takes?|gives?) ` +
+		`what\b`),
 		`name the thing, or say what it does: "stays reports whether", not "stays is what says"`},
 	{"what", regexp.MustCompile(`\b(of|for|by|with|than|in|from|to|on|at|after|before|as|without|into) what\b`),
 		`name the thing: "of the pods that failed", not "of what failed"`},
@@ -41,7 +42,8 @@ var phrases = []phrase{
 	{"let", regexp.MustCompile(`\b(is|are|was|were|be|been|being) let\b`),
 		`say who lets or permits it: "Open admits one writer", not "one writer is let in"`},
 	{"", regexp.MustCompile(`\b(has|have|having|had) (the|a|its|their|it|them|all) ([a-z]+ )?` +
-		`(looked|tried|told|asked|sorted|checked|dropped|forgotten|considered|made|sent|written|moved)( at| anew| again)*([.,;:]|$)`),
+		`(looked|tried|told|asked|sorted|checked|dropped|forgotten|considered|made|sent|written|moved)` +
+		`( at| anew| again)*([.,;:]|$)`),
 		`use the plain verb: "retries the pods", not "has the pods tried again"`},
 	{"new", regexp.MustCompile(`\b[Aa]new\b`),
 		`write "again"`},
@@ -51,7 +53,8 @@ var phrases = []phrase{
 		`write "ties go to the first"`},
 	{"thought away", regexp.MustCompile(`\bthought away\b`),
 		`write "without"`},
-	{"", regexp.MustCompile(`\b[Ss](tands?|tood|tanding) (in|at|for|on|behind|before|here|there|between|below|above|with|by|as|to|and)\b`),
+	{"", regexp.MustCompile(`\b[Ss](tands?|tood|tanding) ` +
+		`(in|at|for|on|behind|before|here|there|between|below|above|with|by|as|to|and)\b`),
 		`write "is", "is stored in" or "means"`},
 	{" on", regexp.MustCompile(`\b(goes|go|went|gone|going) on\b`),
 		`write "continues" or "resumes"`},
@@ -61,7 +64,8 @@ var phrases = []phrase{
 		`say who examines, visits or searches: "Filter visits the node", not "the node is looked at"`},
 	{"over", regexp.MustCompile(`\bpass(ed|es|ing)? over\b`),
 		`write "skips" or "ignores"`},
-	{"", regexp.MustCompile(`\b(taken|takes?|taking|took) \w+( \w+)? for (a|an|the|one|none|it|them|damage|granted)\b|\btaken for\b`),
+	{"", regexp.MustCompile(`\b(taken|takes?|taking|took) \w+( \w+)? for ` +
+		`(a|an|the|one|none|it|them|damage|granted)\b|\btaken for\b`),
 		`write "treats as" or "mistakes for"`},
 	{"for good", regexp.MustCompile(`\bfor good\b`),
 		`write "permanently" or "for ever"`},
@@ -168,7 +172,8 @@ func checkIdentifiers(f *file) (out []finding) {
 			}
 			for _, w := range words {
 				if advice := privateNouns[w]; advice != "" {
-					out = append(out, f.at(id, "private-noun", fmt.Sprintf("%s: instead of %q use %s", id.Name, w, advice)))
+					out = append(out, f.at(id, "private-noun",
+						fmt.Sprintf("%s: instead of %q use %s", id.Name, w, advice)))
 				}
 			}
 		}
@@ -236,7 +241,8 @@ func checkSentences(name string, prose []paragraph, docOnly bool) (out []finding
 		for _, s := range sentencesOf(p.text) {
 			if n := wordsOf(s.text); n > maxWords {
 				out = append(out, finding{name, p.lineAt(s.start), "sentence", fmt.Sprintf(
-					"a sentence of %d words, at most %d are allowed: one idea a sentence, the subject first", n, maxWords)})
+					"a sentence of %d words, at most %d are allowed: one idea a sentence, the subject first",
+					n, maxWords)})
 			}
 		}
 	}

@@ -128,8 +128,8 @@ var (
 	linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
 )
 
-// proseOfMarkdown returns the paragraphs of a page. Code blocks, tables' rules and HTML are left out; each row of a table
-// is a paragraph, with a semicolon between its cells.
+// proseOfMarkdown returns the paragraphs of a page. It ignores code blocks and HTML, and makes a paragraph of each cell
+// of a table.
 func proseOfMarkdown(text []byte) []paragraph {
 	ps := &paragraphs{}
 	fenced := false

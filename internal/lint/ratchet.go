@@ -53,7 +53,7 @@ func readRatchet(name string) (ratchet, error) {
 // text returns the contents of a ratchet file, sorted by rule and name.
 func (r ratchet) text() string {
 	var out strings.Builder
-	out.WriteString("# The findings that are still allowed: rule, place, number. Numbers only go down. To lower them:\n" +
+	out.WriteString("# Findings that are still allowed: rule, place, number. Numbers only go down. To lower them:\n" +
 		"#   go test ./internal/lint -run TestRatchet -lower\n")
 	for _, k := range slices.SortedFunc(maps.Keys(r), func(a, b counted) int {
 		if c := strings.Compare(a.rule, b.rule); c != 0 {
@@ -175,7 +175,7 @@ func (m measured) compareWith(allowed ratchet) (out []string) {
 			}
 			out = append(out, message)
 		case now < before:
-			out = append(out, fmt.Sprintf("%s of %s: %d are allowed, there are %d: thank you, now lower the number with "+
+			out = append(out, fmt.Sprintf("%s of %s: %d are allowed, there are %d: lower the number with "+
 				"go test ./internal/lint -run TestRatchet -lower", k.rule, k.name, before, now))
 		}
 	}

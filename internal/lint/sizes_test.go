@@ -59,8 +59,8 @@ func TestEachLimitOfSizeIsHeld(t *testing.T) {
 
 func TestAnAdviceOnSizeNamesTheThingAndTheLimit(t *testing.T) {
 	s := size{methodsOfInterface, "queue.I", 11, "queue/a.go", 3}
-	want := "queue/a.go:3: interface-methods: queue.I has 11 interface methods, at most 10 are allowed: declare, where " +
-		"the interface is used, a smaller one with the methods that are called there"
+	want := "queue/a.go:3: interface-methods: queue.I has 11 interface methods, at most 10 are allowed: declare, " +
+		"where the interface is used, a smaller one with the methods that are called there"
 	if got := s.finding().String(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -74,7 +74,7 @@ func TestTheRatchetTurnsOneWay(t *testing.T) {
 	want := []string{
 		"methods of d.T: 0 are allowed, there are 41. A new one is among these:",
 		"phrase of b: 2 are allowed, there are 3. A new one is among these:\n\tb/b.go:7: phrase: write it so",
-		"phrase of c: 1 are allowed, there are 0: thank you, now lower the number with " +
+		"phrase of c: 1 are allowed, there are 0: lower the number with " +
 			"go test ./internal/lint -run TestRatchet -lower",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
