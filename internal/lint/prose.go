@@ -122,12 +122,6 @@ func docComments(syntax *ast.File) map[*ast.CommentGroup]bool {
 	return docs
 }
 
-// inlineCode is what a page sets in code font, and link the target of a link.
-var (
-	inlineCode = regexp.MustCompile("`[^`]*`")
-	linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
-)
-
 // proseOfMarkdown returns the paragraphs of a page. It ignores code blocks and HTML, and makes a paragraph of each cell
 // of a table.
 func proseOfMarkdown(text []byte) []paragraph {

@@ -77,7 +77,8 @@ func reportCore(out *table, module *tree) {
 	}
 	out.row("lines of the core", lines)
 	out.row("lines of the product", all)
-	out.row("comment share of the core", fmt.Sprintf("%d %%, inside functions %d lines", 100*comments/max(lines, 1), inside))
+	out.row("comment share of the core",
+		fmt.Sprintf("%d %%, inside functions %d lines", 100*comments/max(lines, 1), inside))
 	compared, calls, outboxes, setters := 0, 0, 0, 0
 	for _, f := range productFiles(module, false) {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
