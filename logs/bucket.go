@@ -91,7 +91,7 @@ func (s *inBucket) Drop(seq uint64) error {
 }
 
 // List implements snapshot.Store. A bucket that is not there holds none; objects that are no snapshots by their name
-// are passed over.
+// are skipped.
 func (s *inBucket) List() ([]uint64, error) {
 	if s.failed != nil {
 		return nil, s.failed

@@ -422,7 +422,7 @@ func TestAStreamThatHasLostItsEndIsNotWrittenTo(t *testing.T) {
 	must(t, kept.Close())
 }
 
-// A snapshot of an entry that came when the log had been opened is no loss: the log, asked anew, has it.
+// A snapshot of an entry that came when the log had been opened is no loss: the log, asked again, has it.
 func TestASnapshotOfAnEntryThatCameMeanwhileIsNoLoss(t *testing.T) {
 	address := startNATS(t)
 	stream := "nats://" + address + "/jobs?replicas=1"
@@ -454,7 +454,7 @@ func TestASnapshotOfAnEntryThatCameMeanwhileIsNoLoss(t *testing.T) {
 }
 
 // A bucket that cannot be used harms nobody: the log is read from its first entry, and it is said. A writer writes the
-// log, says of each snapshot that there is none, and writes them again once the bucket can be used.
+// log, says about each snapshot that there is none, and writes them again once the bucket can be used.
 func TestABucketThatCannotBeUsedHarmsNobody(t *testing.T) {
 	address := startNATS(t)
 	c := clientOf(t, address)
@@ -567,7 +567,7 @@ func copied(t *testing.T, name string) string {
 	return dir
 }
 
-// What is said of an object names the bucket of the log, whatever the stream's name.
+// What is said about an object names the bucket of the log, whatever the stream's name.
 func TestTheAdviceNamesTheBucket(t *testing.T) {
 	lost := &snapshot.LostError{Last: 3, Seq: 7}
 	advice := logs.AdviceOnLoss("nats://h:4222/jobs=west", lost)

@@ -27,9 +27,9 @@ const keptParts = 256 << 20
 // IndexOf returns the index of the log at path.
 func IndexOf(path string) *index.Dir { return index.NewDir(filepath.Join(path, IndexDir)) }
 
-// An Index says of a log in a directory, as far as it went when it was opened, which entries may name something. Parts
-// that are not kept with the log, or cannot be trusted, are made from the entries, and are gone with it. It is not safe
-// for concurrent use.
+// An Index says about a log in a directory, as far as it went when it was opened, which entries may name something.
+// Parts that are not kept with the log, or cannot be trusted, are made from the entries, and are gone with it. It is
+// not safe for concurrent use.
 type Index struct {
 	log   *Source
 	dir   *index.Dir
@@ -178,7 +178,7 @@ func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func
 // Read returns how many entries were read because no part is kept of them.
 func (x *Index) Read() uint64 { return x.read }
 
-// Facts returns what the parts say of their ranges, in order: together they are of all entries of the log.
+// Facts returns what the parts say about their ranges, in order: together they are of all entries of the log.
 func (x *Index) Facts() []index.Facts {
 	facts := make([]index.Facts, len(x.parts))
 	for i := range x.parts {
@@ -237,7 +237,7 @@ func (x *Index) part(ctx context.Context, p *indexed) (*index.Part, error) {
 	return whole, nil
 }
 
-// Pick yields the entries of seqs, which ascend. What stands between them is not read.
+// Pick yields the entries of seqs, which ascend. What is between them is not read.
 func (x *Index) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
 	return x.log.pick(ctx, seqs)
 }
@@ -271,7 +271,7 @@ func (s *Source) pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Ent
 	}
 }
 
-// pickGap is how many entries are rather read on the way than asked for anew.
+// pickGap is how many entries are rather read on the way than asked for again.
 const pickGap = 1 << 10
 
 // Until returns the last entry that is not after a time; 0 if there is none.

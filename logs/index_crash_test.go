@@ -117,7 +117,7 @@ func told(t *testing.T, log *logs.Source, x *logs.Index) string {
 	return b.String()
 }
 
-// withoutIndex is told of a log without an index.
+// withoutIndex is told about a log without an index.
 func withoutIndex(t *testing.T, path string, archives ...string) string {
 	t.Helper()
 	dir := logs.IndexOf(path).Path()

@@ -115,8 +115,7 @@ func (m *Moment) In(ctx context.Context, log *Source) (seq uint64, at eventlog.T
 	return 0, eventlog.TimeOf(day), nil
 }
 
-// Entry returns the entry that the moment is: of a time, the last one that is not after it. What was taken for a time
-// is reported.
+// Entry returns the entry that the moment is: of a time, the last one that is not after it. An entry chosen by a time is reported.
 func (m *Moment) Entry(ctx context.Context, log *Source) (uint64, error) {
 	seq, at, err := m.In(ctx, log)
 	if err != nil || at == 0 {
@@ -142,13 +141,13 @@ func (m *Moment) Entry(ctx context.Context, log *Source) (uint64, error) {
 	return taken.Seq, nil
 }
 
-// ReportMoment reports which entry was taken for a moment that is a time.
+// ReportMoment reports which entry was treated as a moment that is a time.
 func (s *Source) ReportMoment(m *Moment, at eventlog.Time, taken eventlog.Entry) {
 	s.Report("%s is %s: taken for it is entry %d, of %s", m.text, shortTime(at), taken.Seq, shortTime(taken.Time))
 }
 
-// ReportRange reports which entries were taken for the two ends of a range, as far as these are times. first is 0 if no
-// entry is in the range.
+// ReportRange reports which entries were treated as the two ends of a range, as far as these are times. first is 0 if
+// no entry is in the range.
 func (s *Source) ReportRange(ctx context.Context, from, to *Moment, first, last uint64) error {
 	for _, end := range []struct {
 		m   *Moment

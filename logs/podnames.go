@@ -9,14 +9,14 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// PodNames knows the pods that are there at a place of a log by their UIDs, so that decisions, which have UIDs, can be
+// PodNames knows the pods that exist at a place of a log by their UIDs, so that decisions, which have UIDs, can be
 // printed with names. A pod that is deleted or has finished is forgotten.
 type PodNames struct {
 	names map[types.UID]string
 }
 
-// PodNames returns the names of the pods that are there before an entry. They come from the newest snapshot before it,
-// or else from the entries; where neither can be read, a pod is not known until an entry tells of it.
+// PodNames returns the names of the pods that exist before an entry. They come from the newest snapshot before it, or
+// else from the entries; where neither can be read, a pod is not known until an entry tells about it.
 func (s *Source) PodNames(ctx context.Context, before uint64) (*PodNames, error) {
 	n := &PodNames{names: map[types.UID]string{}}
 	if before <= 1 {

@@ -169,7 +169,7 @@ func (s *Source) Writing(spacing uint64) snapshot.Store {
 	return s.beside
 }
 
-// positionIn returns what tells of an entry what a snapshot of it has as its position.
+// positionIn returns what tells about an entry what a snapshot of it has as its position.
 func (s *Source) positionIn(ctx context.Context) func(seq uint64) ([32]byte, error) {
 	return func(seq uint64) ([32]byte, error) { return s.RecordHash(ctx, seq) }
 }

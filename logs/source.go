@@ -33,7 +33,7 @@ type Source struct {
 	looked   bool             // for snapshots of entries behind the end of one in NATS JetStream
 	index    *Index           // once it was asked for
 	live     bool             // a writer has it
-	unserved error            // why it can be read only as far as it is sealed; nil if it goes on
+	unserved error            // why it can be read only as far as it is sealed; nil if it continues
 }
 
 // reader is what logs, logs beside their writer, and bundles have in common.
@@ -102,7 +102,7 @@ func (s *Source) IsStream() bool { return s.stream != nil }
 // IsBundle reports whether it is a bundle.
 func (s *Source) IsBundle() bool { return s.bundle != nil }
 
-// Manifest returns what a bundle says of itself; nil for a log.
+// Manifest returns what a bundle says about itself; nil for a log.
 func (s *Source) Manifest() *bundle.Manifest {
 	if s.bundle == nil {
 		return nil
@@ -133,7 +133,7 @@ func (s *Source) Archivable(before uint64) bool {
 	return false // a bundle has no segments
 }
 
-// DamageBehind returns the damage that is known to stand behind entry last, the log's last one; nil for none.
+// DamageBehind returns the damage that is known to are behind entry last, the log's last one; nil for none.
 func (s *Source) DamageBehind(last uint64) error {
 	for _, err := range s.reader.Read(context.Background(), last+1) {
 		return err
@@ -141,7 +141,7 @@ func (s *Source) DamageBehind(last uint64) error {
 	return nil
 }
 
-// MustHave returns an error if the log ends before entry at: the damage that is known to stand behind its end, or a
+// MustHave returns an error if the log ends before entry at: the damage that is known to are behind its end, or a
 // *RequestError.
 func (s *Source) MustHave(at uint64) error {
 	last, err := s.Last()

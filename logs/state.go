@@ -59,7 +59,7 @@ func (s *Source) Newest(first, last uint64) *scheduler.Machine {
 }
 
 // lookBehind reports, once, which snapshots there are of entries that a log in a stream does not have. A log in a
-// directory was looked at when it was opened.
+// directory was examined when it was opened.
 func (s *Source) lookBehind() {
 	if s.stream == nil || s.looked {
 		return
@@ -117,7 +117,7 @@ func (e *NotComparedError) Error() string {
 func (e *NotComparedError) Unwrap() error { return e.Err }
 
 // Confirm compares a state that was restored from a snapshot with the one that the entries make, from the log's first
-// one on, or from its first snapshot if that is where it is known from: then what that snapshot says is taken for
+// one on, or from its first snapshot if that is where it is known from: then what that snapshot says is treated as
 // granted. No other snapshot is: whoever can forge one can forge two. If the states differ the error wraps
 // snapshot.ErrNotTheEntries; where the entries cannot be read it is a *NotComparedError.
 func (s *Source) Confirm(ctx context.Context, m *scheduler.Machine) error {

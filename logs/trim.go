@@ -11,7 +11,7 @@ type Trimmed struct {
 }
 
 // Trim takes the first entries of a log out of its stream, as far as they are before entry before. The caller has seen
-// to it that they are elsewhere, and that a snapshot stands for them.
+// to it that they are elsewhere, and that a snapshot means them.
 func Trim(ctx context.Context, name string, before uint64) (Trimmed, error) {
 	at, err := streamAt(name)
 	if err != nil {

@@ -117,7 +117,7 @@ func (o *KeepOptions) backend() boltlog.Options {
 	return opts
 }
 
-// keptLog is what is asked of a log before it is gone on with.
+// keptLog is what is asked of a log before it is continued with.
 type keptLog interface {
 	Path() string
 	Last() (uint64, error)

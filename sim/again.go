@@ -160,7 +160,7 @@ func (c *Cluster) neverComes(i int32) []eventlog.Payload {
 	return c.leaveForGood(&c.groups[p.group])
 }
 
-// podNames are the names of the pods that are there, and the pods that wait for one of them.
+// podNames are the names of the pods that exist, and the pods that wait for one of them.
 type podNames struct {
 	held    map[types.NamespacedName]int32
 	waiting map[types.NamespacedName][]int32

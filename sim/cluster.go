@@ -65,7 +65,7 @@ type Progress struct {
 	// Now is the virtual time.
 	Now time.Time
 	// Pods is how many pods the workload has; Arrived, Bound and Ended how many of them have arrived, were ever bound,
-	// and are gone for good.
+	// and are gone permanently.
 	Pods, Arrived, Bound, Ended int
 }
 
@@ -111,7 +111,7 @@ type nodeChange struct {
 	cordon bool
 }
 
-// liveNode is a node that is there.
+// liveNode is a node that exists.
 type liveNode struct {
 	plan   int32
 	object *corev1.Node
@@ -136,13 +136,13 @@ type podState struct {
 	// arrived, bound, and ends if it is running and does not run for ever (then 0), are offsets.
 	arrived, bound, ends time.Duration
 	node                 *liveNode
-	// queued says that it stands in the scheduler's queue; placed that it was ever bound.
+	// queued says that it is in the scheduler's queue; placed that it was ever bound.
 	queued, placed bool
 	// ended is how it went, if it is gone.
 	ended report.Outcome
 	// uid is the pod's while it is there.
 	uid types.UID
-	// template is what the pod is now, but for its identity.
+	// template is what the pod is now, except for its identity.
 	template *corev1.Pod
 }
 
@@ -162,8 +162,8 @@ type groupState struct {
 	// planned says that the workload declares it a gang; need is the last minimum that was known.
 	planned bool
 	need    int
-	// left counts planned members that have not ended for good; arrived those that have arrived; running, completed and
-	// pending those that run, have run to their end, and wait; queued those in the scheduler's queue.
+	// left counts planned members that have not ended permanently; arrived those that have arrived; running, completed
+	// and pending those that run, have run to their end, and wait; queued those in the scheduler's queue.
 	left, arrived, running, completed, pending, queued int
 	// waits says that it is counted as a gang that waits.
 	waits bool
@@ -499,7 +499,7 @@ func (c *Cluster) due() ([]eventlog.Payload, error) {
 	return inputs, nil
 }
 
-// happen lets one event happen and returns the inputs that tell of it.
+// happen lets one event happen and returns the inputs that tell about it.
 func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	switch e.kind {
 	case nodeJoins:

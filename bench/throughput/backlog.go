@@ -50,7 +50,7 @@ type BacklogResult struct {
 	PeakRSS  int64   `json:"peakRSSBytes"`
 }
 
-// Turns is a backlog as it goes on: it says what comes next, and takes in what the scheduler wants done.
+// Turns is a backlog as it continues: it says what comes next, and takes in what the scheduler wants done.
 type Turns struct {
 	workload.Backlog
 	now     time.Time

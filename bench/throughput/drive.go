@@ -33,7 +33,7 @@ type drive struct {
 	effects []scheduler.Effect // given out, and not carried out yet
 	carried uint64             // the entry up to which effects are carried out
 
-	answers []eventlog.Payload // what came of binds, for the engine's next inputs
+	answers []eventlog.Payload // the outcome of binds, for the engine's next inputs
 	given   []time.Time        // when the engine was given each pod, by its number
 	placed  []placement        // by the pod's number
 
@@ -130,7 +130,7 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 		}
 	}
 	if p.order != 0 && p.node == int32(node) {
-		return nil // what waited goes on
+		return nil // what waited continues
 	}
 	d.order++
 	if !p.timed {

@@ -39,12 +39,12 @@ type Options struct {
 	Log string
 	// Batch is the most pods that the engine is given at once, from 1. Gangs are not split.
 	Batch int
-	// Stay is the most pods that are there at one time: when more come, the oldest that are bound, or their whole
-	// gangs, end. 0: as many as fill four fifths of the nodes.
+	// Stay is the most pods that exist at one time: when more come, the oldest that are bound, or their whole gangs,
+	// end. 0: as many as fill four fifths of the nodes.
 	Stay int
 	// Idle is how many pods more come one at a time at the end, each when nothing else is left to do.
 	Idle int
-	// WithoutClasses has every node evaluated anew for each pod.
+	// WithoutClasses has every node evaluated again for each pod.
 	WithoutClasses bool
 	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is the default, all.
 	Percentage int32
@@ -54,7 +54,7 @@ type Options struct {
 	Limit time.Duration
 	// Progress is told now and then what is being done and how far it is; nil is not called.
 	Progress func(doing string, done, of int)
-	// registry has the plugins; one without any stands for those that are compiled in.
+	// registry has the plugins; one without any means those that are compiled in.
 	registry framework.Registry
 	// Started is called when the measured time begins, Stopped when it is over; nil is not called.
 	Started, Stopped func() error
@@ -86,8 +86,8 @@ type Result struct {
 
 	// DevicesTwice is how many pods kube-scheduler has given a device that another pod had. Rollcall's run would fail.
 	DevicesTwice int `json:"devicesTwice,omitempty"`
-	// Touches is how often kube-scheduler was told of an object that had not changed but in a label, because for a time
-	// it bound no pod.
+	// Touches is how often kube-scheduler was told about an object that had not changed but in a label, because for a
+	// time it bound no pod.
 	Touches int64 `json:"touches,omitempty"`
 
 	LoadSeconds float64 `json:"loadSeconds"`
@@ -112,7 +112,7 @@ type Result struct {
 	// PeakRSS is the most memory that the process held, from its beginning to the end of the measured time; 0 where the
 	// system does not tell.
 	PeakRSS int64 `json:"peakRSSBytes"`
-	// HeapPerPod is how much more live heap there is after the pods than before, for each that is there.
+	// HeapPerPod is how much more live heap there is after the pods than before, for each that exists.
 	HeapPerPod float64 `json:"heapBytesPerPod"`
 	// HeapPerNode is the live heap after the nodes came, for each of them.
 	HeapPerNode float64 `json:"heapBytesPerNode"`

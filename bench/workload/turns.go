@@ -5,16 +5,16 @@ import "fmt"
 // Turns say how pods come and go: they come in batches, which end where gangs do, and when there would be more than
 // Stay pods, the oldest that are bound end, or their whole gangs. Every scheduler is given the workload by this rule.
 type Turns struct {
-	// Stay is the most pods that are there at one time.
+	// Stay is the most pods that exist at one time.
 	Stay int
-	// Batch is the most pods that come at once, but for the rest of a gang.
+	// Batch is the most pods that come at once, except for the rest of a gang.
 	Batch int
 }
 
 // Turns returns how the pods of s come and go if no more than stay are to be there, 0 for as many as fill four fifths
-// of the nodes, and batch at once. beside is for how many further pods there has to be room. Pods with devices come
-// in batches of at most a quarter of those that are there: the nodes are nearly as full as they get for all of them.
-// Pods that preempt come all at once, and stay.
+// of the nodes, and batch at once. beside is for how many further pods there has to be room. Pods with devices come in
+// batches of at most a quarter of those that exist: the nodes are nearly as full as they get for all of them. Pods
+// that preempt come all at once, and stay.
 func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
 	if s.Preempt {
 		if beside > 0 {

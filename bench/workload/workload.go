@@ -68,8 +68,8 @@ type Spec struct {
 	ZoneAffinity bool
 	// NamespaceAffinity asks the same, and the apps are in several namespaces, which the pods select by a label.
 	NamespaceAffinity bool
-	// Apps is how many apps there are where one of these four is asked; 0 stands for DefaultApps. Pod i is of app
-	// i modulo Apps.
+	// Apps is how many apps there are where one of these four is asked; 0 means DefaultApps. Pod i is of app i modulo
+	// Apps.
 	Apps int
 	// DRA has the GPUs be devices: every node has a ResourceSlice of NodeGPUs devices, and every pod a ResourceClaim
 	// from a template for one of them instead of a request for an extended resource.
@@ -235,8 +235,8 @@ func (s Spec) shape(pod int) (milliCPU, memory int64) {
 	return int64(2000 + k*1237%8000), 16<<30 + int64(k%40960)<<20
 }
 
-// Pod makes the i-th pod, from 0. There is no end to them: numbers from Pods on go on in the same manner, but are in no
-// gang.
+// Pod makes the i-th pod, from 0. There is no end to them: numbers from Pods on continue in the same manner, but are
+// in no gang.
 func (s Spec) Pod(i int) *corev1.Pod {
 	milliCPU, memory := s.shape(i)
 	requests := corev1.ResourceList{

@@ -68,8 +68,8 @@ var _ eventlog.Log = (*Log)(nil)
 // Path returns the path that the log was opened by.
 func (l *Log) Path() string { return l.path }
 
-// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries
-// behind Last that only the writer can tell of.
+// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries behind
+// Last that only the writer can tell about.
 func (l *Log) Live() bool { return l.live }
 
 // Lacks lets reading end with damage behind the last entry, because of what whoever opened the log knows from

@@ -18,7 +18,7 @@ import (
 
 const (
 	suffix = ".index"
-	// Only the owner reads an index: it tells of the workloads of a whole cluster.
+	// Only the owner reads an index: it tells about the workloads of a whole cluster.
 	dirMode = 0o700
 )
 

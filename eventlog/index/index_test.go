@@ -143,7 +143,7 @@ func somePart(t testing.TB) *index.Part {
 	return b.Part([32]byte{1})
 }
 
-// A file that is cut short anywhere, or has one byte changed, is refused, and none is taken for another range's.
+// A file that is cut short anywhere, or has one byte changed, is refused, and none is treated as another range's.
 func TestADamagedPartIsRefused(t *testing.T) {
 	dir := index.NewDir(t.TempDir() + "/index")
 	if err := dir.Put(somePart(t)); err != nil {

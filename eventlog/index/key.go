@@ -10,10 +10,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Key stands for what entries name. Two names may have the same Key. The numbers stand on disk.
+// A Key means what entries name. Two names may have the same Key. The numbers are on disk.
 type Key uint32
 
-// The kinds of names. They stand on disk, in the keys.
+// The kinds of names. They are on disk, in the keys.
 const (
 	kindPod       = 'p' // namespace and name, of a pod that an entry brings
 	kindUID       = 'u' // of a pod
@@ -27,7 +27,7 @@ const (
 func Pod(name types.NamespacedName) Key { return keyOf(kindPod, name.Namespace, name.Name) }
 
 // UID is named by the entries that bring the pod or take it away, by decisions on it, and by those that allow, reject,
-// evict, nominate, place or activate it, and by what came of its binds and evictions.
+// evict, nominate, place or activate it, and by the outcome of its binds and evictions.
 func UID(uid types.UID) Key { return keyOf(kindUID, string(uid), "") }
 
 // Group is named by the entries that bring a PodGroup of the name or a pod that names it, by those that take the
@@ -38,7 +38,7 @@ func Group(name types.NamespacedName) Key { return keyOf(kindGroup, name.Namespa
 // Node is named by the entries that bring the node or take it away.
 func Node(name string) Key { return keyOf(kindNode, name, "") }
 
-// Evictions is named by the entries that tell what came of an eviction that decision seq asked for.
+// Evictions is named by the entries that tell the outcome of an eviction that decision seq asked for.
 func Evictions(seq uint64) Key { return keyOf(kindEvictions, strconv.FormatUint(seq, 10), "") }
 
 // Barrier is named by the entries that may concern any gang or pod: those that begin an epoch, those that bring

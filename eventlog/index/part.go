@@ -25,7 +25,7 @@ import (
 //	as how far it is behind the one before, the first one behind first
 //	SHA-256 of the names
 //
-// Numbers are uvarints, texts stand behind their length. The head can be read alone: it is all that counting needs.
+// Numbers are uvarints, texts are behind their length. The head can be read alone: it is all that counting needs.
 const magic = "rollcall index 2\n"
 
 const (
@@ -40,7 +40,7 @@ const (
 // ErrDamaged says that something is no part, or not whole. What it is of is to be made again.
 var ErrDamaged = errors.New("it is no whole part of an index")
 
-// Facts are what a part says of its range.
+// Facts are what a part says about its range.
 type Facts struct {
 	// First and Last are the first and the last entry.
 	First, Last uint64
@@ -216,7 +216,7 @@ func appendCounts[K eventlog.Kind | eventlog.Resource | eventlog.Outcome](
 	return dst
 }
 
-// prefixSize is how many bytes stand before the head.
+// prefixSize is how many bytes are before the head.
 const prefixSize = len(magic) + 4
 
 // headSize returns how many bytes what begins so has up to the end of its head, with the hash behind it.

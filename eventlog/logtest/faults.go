@@ -36,7 +36,7 @@ type Faulty struct {
 // RunFaults tells, for each write of a story and for each of the two faults, what must come of a write that fails so:
 // the Append returns an *UnknownOutcomeError; from then on the log refuses to append with ErrUnknownOutcome, though
 // what was durable before can be read, and nothing else is; and Reopen says which of the two it was, and gives a log
-// that holds what was appended before and all of the failed write or nothing of it, and goes on.
+// that holds what was appended before and all of the failed write or nothing of it, and continues.
 func RunFaults(t *testing.T, open func(t *testing.T) Faulty) {
 	// The sizes of the writes; with the one that fails, each is told twice.
 	writes := []int{1, 3, 200, 1, 40}

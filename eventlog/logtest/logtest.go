@@ -146,7 +146,7 @@ func testEntriesComeBack(t *testing.T, b Backend) {
 	wantRead(t, log, 1, all)
 }
 
-// testEncoding appends entries with an Encoding, and an Upserted without what it stands for.
+// testEncoding appends entries with an Encoding, and an Upserted without what it means.
 func testEncoding(t *testing.T, b Backend) {
 	log := b.create(t)
 	defer log.Close()

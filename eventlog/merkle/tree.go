@@ -14,7 +14,7 @@ import (
 // package tlog, which does not end for the largest numbers.
 const MaxSize = 1 << 48
 
-// A Tree is a tree as far as it must be known to go on: the hashes of its frontier. The zero Tree is empty.
+// A Tree is a tree as far as it must be known to continue: the hashes of its frontier. The zero Tree is empty.
 type Tree struct {
 	// Size is how many entries the tree covers, from entry 1 on.
 	Size uint64 `json:"size"`

@@ -51,9 +51,8 @@ func (c Checkpoint) Sign(signer note.Signer) ([]byte, error) {
 	return note.Sign(&note.Note{Text: c.text()}, signer)
 }
 
-// OpenCheckpoint reads a signed checkpoint, and checks that a key among known has signed it which has its
-// origin's name. Further signatures, of keys that are not known, are passed over; a wrong one of a known key is
-// an error.
+// OpenCheckpoint reads a signed checkpoint, and checks that a key among known has signed it which has its origin's
+// name. Further signatures, of keys that are not known, are skipped; a wrong one of a known key is an error.
 func OpenCheckpoint(msg []byte, known note.Verifiers) (Checkpoint, error) {
 	if len(msg) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("checkpoint: %d bytes are too many", len(msg))
@@ -110,8 +109,8 @@ func readCheckpoint(msg []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// parseCheckpoint reads what was signed. Lines that it does not know, behind those that it does, are passed over:
-// they are signed, too, and extend the format.
+// parseCheckpoint reads what was signed. Lines that it does not know, behind those that it does, are skipped: they are
+// signed, too, and extend the format.
 func parseCheckpoint(text string) (Checkpoint, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) < 4 || lines[0] == "" {

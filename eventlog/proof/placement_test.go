@@ -68,7 +68,7 @@ func TestAPlacementIsProvenByItsEntriesAlone(t *testing.T) {
 		{[]uint64{5}, "does not release it"},
 		{[]uint64{5, 12}, "does not release it"},
 		{[]uint64{5, 10, 12}, "does not release it"},
-		{[]uint64{7, 15}, "does not release it"}, // it goes on from another node
+		{[]uint64{7, 15}, "does not release it"}, // it continues from another node
 		{[]uint64{4}, "no Decision that places a pod"},
 		{[]uint64{12}, "no Decision that places a pod"},
 		{[]uint64{10, 14, 15}, "more entries than a placement has"},

@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// A Prover makes checkpoints and proofs of a log. What it asks of the log is one pass over the entries from the
-// first one that the proof is about, or the last tree known before that, to the end.
+// A Prover makes checkpoints and proofs of a log. What it asks of the log is one skip the entries from the first one
+// that the proof is about, or the last tree known before that, to the end.
 type Prover struct {
 	Log eventlog.RecordReader
 	// Progress, if it is not nil, is told now and then up to which entry the pass has come.
@@ -105,9 +105,9 @@ func SizeOf(checkpoint []byte) (uint64, error) {
 	return c.Size, err
 }
 
-// prove runs attempt twice: first to learn which hashes it reads, and, when one pass over the log has gathered them,
-// to read them. All of them are of subtrees that end behind start entries, or that the tree over start entries
-// has in its frontier. It returns the root over size entries.
+// prove runs attempt twice: first to learn which hashes it reads, and, when one skip the log has gathered them, to
+// read them. All of them are of subtrees that end behind start entries, or that the tree over start entries has in its
+// frontier. It returns the root over size entries.
 func (p *Prover) prove(
 	ctx context.Context, start, size uint64, attempt func(tlog.HashReader) error,
 ) (tlog.Hash, error) {

@@ -28,7 +28,7 @@ const (
 // NewReader returns a Reader of b, which must not be changed as long as anything from Bytes is in use.
 func NewReader(b []byte) *Reader { return &Reader{b: b, memory: memoryFloor + memoryFactor*len(b)} }
 
-// Memory returns how many bytes of memory may be taken for what is decoded from here on.
+// Memory returns how many bytes of memory the values decoded from here on may take.
 func (r *Reader) Memory() int { return r.memory }
 
 // Take takes so many bytes of Memory for a field; it fails if there are not so many.

@@ -310,7 +310,7 @@ func (r *recorder) underRoot(pid, fd int) bool {
 	return err == nil && strings.HasPrefix(path, r.root+"/")
 }
 
-// readBack reads what now stands in an open file of the process.
+// readBack reads what now is in an open file of the process.
 func readBack(pid, fd int, offset, n int64) ([]byte, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	if err != nil {

@@ -2,7 +2,7 @@ package crashfs
 
 import "golang.org/x/sys/unix"
 
-// oldCalls are calls that newer architectures do not have, and the one that each is the same as but for the
+// oldCalls are calls that newer architectures do not have, and the one that each is the same as except for the
 // directories.
 var oldCalls = map[uint64]uint64{
 	unix.SYS_MKDIR:  unix.SYS_MKDIRAT,

@@ -19,7 +19,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxTrouble is how many bytes what a server says of an error has at the most.
+// maxTrouble is how many bytes what a server says about an error has at the most.
 const maxTrouble = 64 << 10
 
 // idleTime is how long a reader waits for the next byte of what it is told. It is a variable for the tests alone.
@@ -88,7 +88,7 @@ func (c *client) info(ctx context.Context) (info Info, err error) {
 	return info, err
 }
 
-// A brokenOffError says that the scheduler told no more, without a word why: it has ended, or is about to.
+// A brokenOffError says that the scheduler stopped sending without an explanation: it has ended, or is about to.
 type brokenOffError struct{ err error }
 
 // Error implements error.
@@ -97,7 +97,7 @@ func (e *brokenOffError) Error() string { return fmt.Sprintf("the scheduler told
 // Unwrap returns why.
 func (e *brokenOffError) Unwrap() error { return e.err }
 
-// brokenOff returns what err, with which asking the scheduler until ctx ends has failed, says of it.
+// brokenOff returns what err, with which asking the scheduler until ctx ends has failed, says about it.
 func brokenOff(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); why != nil {
 		return why

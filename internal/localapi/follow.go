@@ -13,9 +13,9 @@ import (
 // followEvery is how long a follower waits before it asks the scheduler again whether there is more.
 const followEvery = 50 * time.Millisecond
 
-// Follow implements eventlog.Follower: it goes on behind Last, with what the scheduler says is durable. If that one
-// ends, it goes on with the one that has taken the log over. If nobody has, it ends with eventlog.ErrNotFollowed behind
-// the log's last entry.
+// Follow implements eventlog.Follower: it continues behind Last, with what the scheduler says is durable. If that one
+// ends, it continues with the one that has taken the log over. If nobody has, it ends with eventlog.ErrNotFollowed
+// behind the log's last entry.
 func (j *Joined) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		ctx, cancel := j.within(ctx)

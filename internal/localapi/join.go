@@ -19,7 +19,8 @@ var ErrNotServed = errors.New("its writer does not serve it")
 // dialTime is how long a reader waits for the scheduler to say what there is.
 const dialTime = 5 * time.Second
 
-// Sealed is a log as another process than its writer can read it: without the entries that only the writer can tell of.
+// Sealed is a log as another process than its writer can read it: without the entries that only the writer can tell
+// about.
 type Sealed interface {
 	eventlog.Reader
 	// Live reports whether a writer had the log when it was opened: then there are, or will be, entries behind Last.
@@ -108,7 +109,7 @@ func (j *Joined) part() *part {
 	return j.now
 }
 
-// Info returns what the scheduler said of itself when the log was joined.
+// Info returns what the scheduler said about itself when the log was joined.
 func (j *Joined) Info() Info { return j.info }
 
 // Reopened says whether the scheduler has ended before it had told all that was asked of it.

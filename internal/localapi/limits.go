@@ -28,7 +28,7 @@ type limits struct {
 var defaultLimits = limits{readers: 64, connections: 256, ask: 10 * time.Second, take: 30 * time.Second}
 
 const (
-	// maxHeader is how many bytes a request has at the most, but for 4 KiB that net/http adds.
+	// maxHeader is how many bytes a request has at the most, except for 4 KiB that net/http adds.
 	maxHeader = 4 << 10
 	// maxWrite is how many bytes are written at a time.
 	maxWrite = 64 << 10

@@ -295,8 +295,8 @@ func (c crowded) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Re
 	}
 }
 
-// A reader that was cut off, and that finds its place taken by another one, waits for a place as long as a reader waits
-// whose scheduler tells no more. So does a follower.
+// A reader that was cut off, and that finds its place taken by another one, waits for a place as long as a reader
+// waits whose scheduler stopped sending. So does a follower.
 func TestAReaderThatWasCutOffWaitsForAPlace(t *testing.T) {
 	for what, read := range map[string]func(j *localapi.Joined) iter.Seq2[eventlog.Record, error]{
 		"a reader":   func(j *localapi.Joined) iter.Seq2[eventlog.Record, error] { return j.Records(t.Context(), 1) },

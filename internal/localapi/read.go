@@ -68,7 +68,7 @@ type reading[T any] struct {
 	ended   bool // with an error, or because no more is asked for
 }
 
-// read is Read or Records: sealed reads what stands in files, decode what is told.
+// read is Read or Records: sealed reads what is in files, decode what is told.
 func read[T any](
 	ctx context.Context, j *Joined, from uint64,
 	sealed func(Sealed, context.Context, uint64) iter.Seq2[T, error], decode func(eventlog.Record) (T, error),
@@ -118,8 +118,8 @@ func (r *reading[T]) run() {
 	}
 }
 
-// through reads a part to its end, and says whether to go on: in another one with a *brokenOffError, in the same one
-// with a *crowdedError.
+// through reads a part to its end, and says whether to continue: in another one with a *brokenOffError, in the same
+// one with a *crowdedError.
 func (r *reading[T]) through(p *part) (again bool, err error) {
 	if err := r.sameAs(p); err != nil {
 		return false, err
@@ -138,7 +138,7 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 		return false, &eventlog.DamagedError{Path: r.log.dir, Seq: p.end.Seq + 1,
 			Err: fmt.Errorf("the log ends with entry %d, but its scheduler said that it had %d", p.end.Seq, r.last)}
 	}
-	// All that are told, so that their chain reaches back to what was read here; but for those that p told before.
+	// All that are told, so that their chain reaches back to what was read here; except for those that p told before.
 	end := p.end
 	if r.by == p && r.seen > end.Seq {
 		end = eventlog.Chain{Seq: r.seen, Hash: r.hash}
@@ -166,7 +166,7 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 	return false, nil
 }
 
-// onward says whether to go on after p's scheduler has told no more, and else with which error the reading ends.
+// onward says whether to continue after p's scheduler stopped sending, and else with which error the reading ends.
 func (r *reading[T]) onward(p *part, err error) (again bool, _ error) {
 	var broken *brokenOffError
 	var crowded *crowdedError
@@ -213,7 +213,7 @@ func (r *reading[T]) waitForPlace(p *part, crowded error) error {
 	}
 }
 
-// reopen goes on behind a part whose scheduler told no more.
+// reopen continues behind a part whose scheduler stopped sending.
 func (r *reading[T]) reopen(p *part, broken error) error {
 	err := errors.New("it breaks off again and again")
 	if r.stuck++; r.stuck <= maxStuck {
@@ -230,10 +230,10 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 	return nil
 }
 
-// reopen finds where to go on after old broke off. That is old, if its scheduler answers: it cuts off a reader that is
-// slow. Otherwise it is a new part: the log's files, if nobody writes to it any more, or whoever does. A scheduler that
-// ends stops telling before it lets go of the log, and one that begins takes it before it tells. A scheduler that does
-// not say which one it is, as those of early versions, may be another one.
+// reopen finds where to continue after old broke off. That is old, if its scheduler answers: it cuts off a reader that
+// is slow. Otherwise it is a new part: the log's files, if nobody writes to it any more, or whoever does. A scheduler
+// that ends stops telling before it lets go of the log, and one that begins takes it before it tells. A scheduler that
+// does not say which one it is, as those of early versions, may be another one.
 func (j *Joined) reopen(ctx context.Context, old *part) error {
 	if info, err := j.client.info(ctx); err == nil && old.by != "" && info.Instance == old.by {
 		return nil

@@ -26,7 +26,7 @@ const (
 	whole = 1 << 30
 )
 
-// end ends the scheduler, as it does itself: first it tells no more, then it lets go of the log.
+// end ends the scheduler, as it does itself: first it stops sending, then it lets go of the log.
 func (s *served) end() {
 	s.t.Helper()
 	s.stop()
@@ -35,7 +35,7 @@ func (s *served) end() {
 	}
 }
 
-// takeOver has another scheduler go on with the log, with n more entries, in small segments from then on.
+// takeOver has another scheduler continue with the log, with n more entries, in small segments from then on.
 func (s *served) takeOver(n uint64) {
 	s.t.Helper()
 	var err error
@@ -163,7 +163,7 @@ func TestReadersWhoseSchedulerEndsAllReadOn(t *testing.T) {
 	readers.Wait()
 }
 
-// A reader must not go on in a log that is not the one that it was in.
+// A reader must not continue in a log that is not the one that it was in.
 func TestAReaderDoesNotGoOnInAnotherLog(t *testing.T) {
 	for name, tc := range map[string]struct {
 		n    uint64 // of entries in the other log

@@ -59,9 +59,9 @@ type Server struct {
 }
 
 // Serve begins to serve log, whose directory is dir, to the machine's other processes. The caller must have the log
-// open for writing: a socket that is there already is one that a process left which is no more.
+// open for writing: a socket that exists already is one left by a process that no longer exists.
 //
-// report is told of every error with which the log could not be read for another process, which is told too. It is
+// report is told about every error with which the log could not be read for another process, which is told too. It is
 // called by many goroutines.
 func Serve(dir string, log Log, version string, report func(error)) (*Server, error) {
 	path := filepath.Join(dir, socketName)
@@ -202,7 +202,7 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 	_ = out.Flush()
 }
 
-// trouble is what stands in the place of the next record, behind an empty frame, if the log cannot be read.
+// trouble is what is in the place of the next record, behind an empty frame, if the log cannot be read.
 type trouble struct {
 	Text string `json:"text"`
 	// Damaged says that the log is damaged at entry Seq, in the file at Path; Text is then the reason.

@@ -3,7 +3,7 @@
 // machine.
 //
 // What is opened is a regular file, or refused with a *NotAFileError, without waiting for anything. What is read as a
-// whole has a limit. Nothing is written through a symbolic link, nor over a file that is there: what is made has a name
+// whole has a limit. Nothing is written through a symbolic link, nor over a file that exists: what is made has a name
 // by chance until it is renamed. A path of a log's directory itself is its user's choice, and may lead through links.
 //
 // The package owns no names and no formats. internal/lint sees that the packages that work on log directories open
@@ -74,8 +74,8 @@ func OpenIn(dir *os.Root, name string, flag int, perm fs.FileMode) (*os.File, er
 	return f, nil
 }
 
-// explain says, of an error of opening, whether it is because of what stands at path. A link to what is not there, or
-// not now, is not taken for nothing.
+// explain says, of an error of opening, whether it is because of what is at path. A link to what is not there, or not
+// now, is not treated as nothing.
 func explain(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrPermission) {
 		return err
@@ -133,7 +133,7 @@ func ReadAll(f *os.File, most int64) ([]byte, error) {
 	return content[:n], err
 }
 
-// Directory returns an error unless a directory, and no link to one, stands at path.
+// Directory returns an error unless a directory, and no link to one, is at path.
 func Directory(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// Whatever stands at a path, opening it ends, and gives a regular file or none.
+// Whatever is at a path, opening it ends, and gives a regular file or none.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -51,10 +51,10 @@ type Options struct {
 // Report says what Run has done.
 type Report struct {
 	Path string `json:"path"`
-	// Before is the entry that Options.Before stands for.
+	// Before is the entry that Options.Before means.
 	Before uint64 `json:"before"`
-	// Snapshot is the entry of the snapshot that makes what is archived dispensable; 0 if none was looked for, because
-	// nothing is that old.
+	// Snapshot is the entry of the snapshot that makes what is archived dispensable; 0 if none was searched for,
+	// because nothing is that old.
 	Snapshot uint64 `json:"snapshot"`
 	// Segments is how many files were moved, with First to Last in them; 0 if there were none to move.
 	Segments int    `json:"segments"`
@@ -62,7 +62,7 @@ type Report struct {
 	Last     uint64 `json:"last,omitempty"`
 	Bytes    int64  `json:"bytes"`
 	Dir      string `json:"dir,omitempty"`
-	// Leaps are where the time of the entries that Retain looked at goes ahead by more than a day: a scheduler stood
+	// Leaps are where the time of the entries that Retain examined goes ahead by more than a day: a scheduler stood
 	// still there, or the clock was set. Each counts for a day.
 	Leaps []Leap `json:"leaps,omitempty"`
 }
@@ -115,8 +115,8 @@ func (r *Report) keepSnapshot(data []byte) error {
 	return dir.Add(r.Snapshot, data)
 }
 
-// findSnapshot finds the entry that the point stands for, and the newest usable snapshot of it or of one before it,
-// which it returns; none, and no error, if nothing is that old.
+// findSnapshot finds the entry that the point means, and the newest usable snapshot of it or of one before it, which
+// it returns; none, and no error, if nothing is that old.
 func (r *Report) findSnapshot(ctx context.Context, opts Options) ([]byte, error) {
 	log, err := opts.Open(ctx, r.Path)
 	if err != nil {
@@ -194,7 +194,7 @@ func checkWhole(ctx context.Context, log *logs.Source) error {
 	return nil
 }
 
-// find returns the entry that the point stands for: all before it are old. What was taken for a time is reported.
+// find returns the entry that the point means: all before it are old. An entry chosen by a time is reported.
 func (p Point) find(ctx context.Context, log *logs.Source) (uint64, error) {
 	seq, at, err := p.moment.In(ctx, log)
 	if err != nil || seq > 0 {

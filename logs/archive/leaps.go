@@ -29,7 +29,7 @@ type instant struct {
 }
 
 // leapsBetween returns the leaps between two entries, in order. at returns the time of an entry; times never go back.
-// So a part of the log that takes no more than maxGap has none, and is not looked at.
+// So a part of the log that takes no more than maxGap has none, and is not examined.
 func leapsBetween(at func(uint64) (eventlog.Time, error), from, to instant) ([]Leap, error) {
 	passed := to.at.Sub(from.at)
 	switch {

@@ -141,7 +141,7 @@ func (r *Report) snapshotBehind(ctx context.Context, log *logs.Source, end uint6
 	return snap, checkWhole(ctx, log)
 }
 
-// dropSnapshots removes the snapshots of entries that were removed: nothing that is there can be read from them on.
+// dropSnapshots removes the snapshots of entries that were removed: nothing that exists can be read from them on.
 func (r *Report) dropSnapshots() error {
 	dir := logs.SnapshotsOf(r.Path)
 	seqs, err := dir.List()

@@ -21,7 +21,7 @@ type TrimOptions struct {
 // Trimmed says what Trim has done.
 type Trimmed struct {
 	Path string `json:"path"`
-	// Before is the entry that TrimOptions.Before stands for, and Snapshot that of the snapshot that makes what goes
+	// Before is the entry that TrimOptions.Before means, and Snapshot that of the snapshot that makes what goes
 	// dispensable; 0 if nothing is that old.
 	Before   uint64 `json:"before"`
 	Snapshot uint64 `json:"snapshot"`
@@ -34,8 +34,8 @@ type Trimmed struct {
 	Bytes    uint64 `json:"bytes"`
 }
 
-// Trim takes old entries out of the stream of a log in NATS JetStream, which a copy has and a snapshot stands for. Both
-// are compared with the log first. A writer may have the log.
+// Trim takes old entries out of the stream of a log in NATS JetStream, which a copy has and a snapshot means. Both are
+// compared with the log first. A writer may have the log.
 func Trim(ctx context.Context, name string, opts TrimOptions) (*Trimmed, error) {
 	if !logs.InStream(name) {
 		return nil, logs.Refuse("%s is in no stream: rollcall log archive moves the old segments of a log in a "+

@@ -321,7 +321,7 @@ func unpacked(t testing.TB, content []byte) []byte {
 	return out
 }
 
-// TestALieWithRightChecksumsIsFound has whoever changed the bundle compute the checksums anew.
+// TestALieWithRightChecksumsIsFound has whoever changed the bundle compute the checksums again.
 func TestALieWithRightChecksumsIsFound(t *testing.T) {
 	o := logOf(t)
 	good := write(t, o, o.plans()["behind a snapshot"])

@@ -29,7 +29,7 @@ const (
 	window = 4 << 20
 )
 
-// Manifest is what a bundle says of itself.
+// Manifest is what a bundle says about itself.
 type Manifest struct {
 	// Version is that of the binary that wrote the bundle.
 	Version string `json:"version"`
@@ -52,7 +52,7 @@ type Manifest struct {
 	// in base64 as checkpoints have it.
 	LastHash string `json:"lastHash"`
 	Root     string `json:"root"`
-	// Damage says what stands behind Last in the log that the bundle was made of, if that is why it ends there.
+	// Damage says what is behind Last in the log that the bundle was made of, if that is why it ends there.
 	Damage string `json:"damage,omitempty"`
 	// Snapshot is the size of the snapshot in bytes, 0 if there is none, because Origin is the log's beginning.
 	Snapshot uint64 `json:"snapshotBytes"`
@@ -82,11 +82,11 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// encode returns the manifest as it stands in a file.
+// encode returns the manifest as it is in a file.
 func (m *Manifest) encode() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // the configuration stands there byte by byte
+	enc.SetEscapeHTML(false) // the configuration is there byte by byte
 	if err := enc.Encode(m); err != nil {
 		return nil, err
 	}

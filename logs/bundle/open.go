@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// headSize is the size of what stands before the manifest, minSize of a bundle with nothing in it.
+// headSize is the size of what is before the manifest, minSize of a bundle with nothing in it.
 const (
 	headSize = len(magic) + 4 + 4
 	minSize  = headSize + 2*sha256.Size
@@ -65,7 +65,7 @@ func Open(path string, progress func(seq uint64)) (*Bundle, error) {
 	return b, nil
 }
 
-// New is Open for a bundle of the given size in bytes that stands in file; name is for errors.
+// New is Open for a bundle of the given size in bytes that is in file; name is for errors.
 func New(file io.ReaderAt, size int64, name string, progress func(seq uint64)) (*Bundle, error) {
 	b := &Bundle{name: name, file: file, close: func() error { return nil }, end: size - sha256.Size}
 	if err := b.readHead(size); err != nil {
@@ -88,7 +88,7 @@ func (b *Bundle) damaged(check string, err error) error {
 	return &DamagedError{Path: b.name, Check: check, Err: err}
 }
 
-// readHead reads what stands before the snapshot.
+// readHead reads what is before the snapshot.
 func (b *Bundle) readHead(size int64) error {
 	begin := make([]byte, headSize)
 	n, err := b.file.ReadAt(begin, 0)
@@ -222,7 +222,7 @@ func (b *Bundle) checkClaims(t *tally, s *snapshot.Snapshot) error {
 	return nil
 }
 
-// Manifest returns what the bundle says of itself, and was found to be so.
+// Manifest returns what the bundle says about itself, and was found to be so.
 func (b *Bundle) Manifest() Manifest { return b.manifest }
 
 // Snapshot returns the snapshot of the entry before the first one; empty if the bundle begins with entry 1.

@@ -42,9 +42,8 @@ func (p *Plan) progress(seq uint64) {
 	}
 }
 
-// Write writes a bundle of what plan says of the log. It reads the range twice: once to sum it up in the
-// manifest, which stands before it. It returns the manifest and the size of the bundle in bytes. Errors are those of
-// src and of w.
+// Write writes a bundle of what plan says about the log. It reads the range twice: once to sum it up in the manifest,
+// which is before it. It returns the manifest and the size of the bundle in bytes. Errors are those of src and of w.
 func Write(
 	ctx context.Context, w io.Writer, src eventlog.RecordReader, plan Plan,
 ) (m *Manifest, size uint64, err error) {

@@ -37,8 +37,8 @@ type Report struct {
 	Mismatches  []audit.Mismatch         `json:"mismatches,omitempty"`
 	NotCompared []audit.NotCompared      `json:"notCompared,omitempty"`
 	Live        bool                     `json:"live"`
-	// Tail are the last entries of a log that is being written to, and Unread says why none or not all of them could be
-	// had: then Whole is false, and what stands behind the Entries is not known.
+	// Tail are the last entries of a log that is being written to, and Unread says why none or not all of them could
+	// be had: then Whole is false, and what is behind the Entries is not known.
 	Tail   *Tail  `json:"tail,omitempty"`
 	Unread string `json:"unread,omitempty"`
 	// Failed says why nothing, or not all, of the log could be checked: then Whole is false. It is said only of a log
@@ -94,7 +94,7 @@ const (
 	SnapshotBad     = "bad"          // damaged, or of another log
 	SnapshotNewer   = "newer"        // whole, of a format that this program does not read
 	SnapshotUnknown = "not compared" // whole, but its entry cannot be read
-	SnapshotUnread  = "unreadable"   // nothing is known of it
+	SnapshotUnread  = "unreadable"   // nothing is known about it
 )
 
 // Last returns the last entry that was found good, First-1 if there is none.

@@ -82,10 +82,10 @@ func (v *verifier) stream(ctx context.Context) error {
 	return nil
 }
 
-// treesEvery is after how many entries the trees that a log knows are looked at, and at its end.
+// treesEvery is after how many entries the trees that a log knows are examined, and at its end.
 const treesEvery = 4096
 
-// compareTree compares the tree that the log knows of a place with the one that its entries make.
+// compareTree compares the tree that the log knows about a place with the one that its entries make.
 func (v *verifier) compareTree(ctx context.Context, tree merkle.Tree, last bool) error {
 	if tree.Size%treesEvery != 0 && !last {
 		return nil

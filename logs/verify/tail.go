@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
-// list finds the log's segments, and if a writer has the log, opens what that one tells of it too: before the segments
-// are listed, so that nothing is left out between the two.
+// list finds the log's segments, and if a writer has the log, opens what that one tells about it too: before the
+// segments are listed, so that nothing is left out between the two.
 func (v *verifier) list(ctx context.Context) (*boltlog.Files, error) {
 	files, err := v.opts.Files(v.report.Path)
 	if err != nil || !files.Live {
@@ -46,8 +46,8 @@ func (v *verifier) close() {
 	}
 }
 
-// tail checks the entries behind the sealed segments, which were all found good: each for itself, and that they go on
-// where those end.
+// tail checks the entries behind the sealed segments, which were all found good: each for itself, and that they
+// continue where those end.
 func (v *verifier) tail(ctx context.Context) error {
 	if v.log.Unserved() != nil {
 		v.report.Unread = v.log.Unserved().Error()

@@ -304,7 +304,7 @@ func (v *verifier) follows(report segmentReport) error {
 	return nil
 }
 
-// grow adds a segment's entries to the tree, and compares that with what the segment says of it.
+// grow adds a segment's entries to the tree, and compares that with what the segment says about it.
 func (v *verifier) grow(report segmentReport) error {
 	damaged := func(seq uint64, tree *merkle.Tree, where string) error {
 		return &eventlog.DamagedError{Path: report.Facts.Path, Seq: seq, Err: fmt.Errorf(

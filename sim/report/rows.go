@@ -29,7 +29,7 @@ func (t *Times) SetBack() *Setbacks {
 	return t.Setbacks
 }
 
-// Row is what came of one group, or of one pod of no group.
+// Row is the outcome of one group, or of one pod of no group.
 type Row struct {
 	// Name is namespace/name, as the workload has it.
 	Name string

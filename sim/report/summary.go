@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Summary is what came of a simulation.
+// Summary is the outcome of a simulation.
 type Summary struct {
 	// Start is the first virtual instant, End the last one at which anything happened (or Options.Until, if that
 	// cut the simulation short), and SpanSeconds what lies between.
@@ -22,8 +22,8 @@ type Summary struct {
 	Gangs Outcomes `json:"gangs"`
 	// Requeued says what became of those that were preempted, lost or evicted.
 	Requeued Requeued `json:"requeued"`
-	// GPUSecondsLost is how long GPUs were held by pods that were preempted, lost or evicted; Lost is the same for each
-	// resource of which something was lost, by name, but for memory and storage.
+	// GPUSecondsLost is how long GPUs were held by pods that were preempted, lost or evicted; Lost is the same for
+	// each resource of which something was lost, by name, except for memory and storage.
 	GPUSecondsLost LostTime   `json:"gpuSecondsLost"`
 	Lost           []LostTime `json:"lost,omitempty"`
 	// PodWait is how long placed pods waited from arrival to bind, GangWait how long placed gangs waited from the
@@ -50,7 +50,8 @@ type Summary struct {
 	DecisionsPerSecond float64 `json:"decisionsPerSecond"`
 }
 
-// LostTime is what was used in vain of a resource, by how the pods went, in seconds of one unit (a core, a GPU).
+// LostTime is what was used without success of a resource, by how the pods went, in seconds of one unit (a core, a
+// GPU).
 type LostTime struct {
 	Resource  string  `json:"resource"`
 	Preempted float64 `json:"preempted"`

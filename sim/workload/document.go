@@ -30,7 +30,7 @@ type document struct {
 	base string
 }
 
-// part returns the part of the object that stands at a path, and is value.
+// part returns the part of the object that is at a path, and is value.
 func (d *document) part(path string, value any) (*document, error) {
 	part := *d
 	part.base = d.base + path + "."

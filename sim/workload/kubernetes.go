@@ -230,8 +230,7 @@ func (m *manifest) identify(d *document, resource string, o metav1.Object, names
 	return m.unique(d, resource, ObjectName(o))
 }
 
-// checkLabels refuses one of our annotations that is a label. prefix is where the labelled object stands in the
-// document.
+// checkLabels refuses one of our annotations that is a label. prefix is where the labelled object is in the document.
 func (d *document) checkLabels(prefix string, labels map[string]string) error {
 	for _, name := range slices.Concat(cluster.OwnAnnotations(), []string{ArrivalAnnotation, DurationAnnotation,
 		JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation}) {
@@ -386,8 +385,7 @@ func (m *manifest) checkRoom(d *document, field, object string, pods int64) erro
 	return nil
 }
 
-// finishPod gives a pod what admission would give it, and checks it. prefix is where the pod stands in the
-// document.
+// finishPod gives a pod what admission would give it, and checks it. prefix is where the pod is in the document.
 func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error {
 	if err := m.setPriority(pod); err != nil {
 		return d.errorf(prefix+"spec.priorityClassName", "%w", err)
@@ -461,8 +459,8 @@ func memberAnnotations(pod *corev1.Pod) []string {
 	return cluster.OwnAnnotations()
 }
 
-// times reads the annotations that are ours: of those that says has the values are left to the scheduler, those allowed
-// are times, and all others are errors. prefix is where the annotated object stands in the document.
+// times reads the annotations that are ours: of those that says has the values are left to the scheduler, those
+// allowed are times, and all others are errors. prefix is where the annotated object is in the document.
 func (d *document) times(prefix string, annotations map[string]string, says []string,
 	allowed ...string) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}

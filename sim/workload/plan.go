@@ -50,7 +50,7 @@ type NodePlan struct {
 	Fails time.Duration
 	// Cordoned and Uncordoned are when spec.unschedulable is set and cleared; 0 is never.
 	Cordoned, Uncordoned time.Duration
-	// Updates are other changes of the node. Those that come when the node is not there are passed over.
+	// Updates are other changes of the node. Those that come when the node is not there are skipped.
 	Updates []NodeUpdate
 }
 
@@ -149,7 +149,7 @@ type PodPlan struct {
 	PodGroup string
 	// Batch, if not nil, holds the pod back until its turn.
 	Batch *Batch
-	// Updates are changes of the pod; those that come when it is bound or gone are passed over.
+	// Updates are changes of the pod; those that come when it is bound or gone are skipped.
 	Updates []PodUpdate
 	// Controller is what makes the pod again when it was evicted or lost; nil for nothing. Shared by pods, never
 	// changed.

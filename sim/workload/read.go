@@ -43,9 +43,9 @@ const (
 )
 
 // ReadNodes reads the nodes of a simulation: from the file at path, or, if path is a count and a shape such as
-// 16x16cpu, as ParseNodeSpec does. Files are Kubernetes YAML or JSON (Node objects), an openb node list, or the
-// export of a log; what else such a file holds is checked as far as its format says and passed over. own are the
-// resources that the configuration declares. An error about the content is an *InputError.
+// 16x16cpu, as ParseNodeSpec does. Files are Kubernetes YAML or JSON (Node objects), an openb node list, or the export
+// of a log; what else such a file holds is checked as far as its format says and skipped. own are the resources that
+// the configuration declares. An error about the content is an *InputError.
 func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
 	if looksLikeNodeSpec(path) {
 		return ParseNodeSpec(path)
@@ -60,10 +60,9 @@ func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
 	return in.nodes, nil
 }
 
-// Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod
-// list, an SWF file, or the export of a log. The nodes that such a file holds are passed over, which a note
-// tells. own are the resources that the configuration declares: their objects are read too. An error about the content
-// is an *InputError.
+// Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod list, an SWF
+// file, or the export of a log. The nodes that such a file holds are skipped, which a note tells. own are the
+// resources that the configuration declares: their objects are read too. An error about the content is an *InputError.
 func Read(path string, own ...eventlog.OwnResource) (*Workload, error) {
 	in, err := readFile(path, own)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	timesInSoak = 100
 )
 
-// times is how often each fault is to happen. A number in ROLLCALL_SOAK above 1 stands for itself.
+// times is how often each fault is to happen. A number in ROLLCALL_SOAK above 1 means itself.
 func times() int {
 	text := os.Getenv("ROLLCALL_SOAK")
 	if text == "" {

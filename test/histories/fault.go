@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// leading stands for the scheduler that leads, or the server that leads the stream, at that moment.
+// leading means the scheduler that leads, or the server that leads the stream, at that moment.
 const leading = -1
 
 // A Fault is something that goes wrong for a while.

@@ -76,7 +76,7 @@ const (
 	rollcall
 )
 
-// outcome is what came of one scenario: the results of the rounds, by contestant.
+// outcome is the outcome of one scenario: the results of the rounds, by contestant.
 type outcome struct {
 	Scenario string                  `json:"scenario"`
 	Results  [3][]*throughput.Result `json:"results"`
@@ -159,7 +159,7 @@ func (o outcome) show(who int, format string, value func(*throughput.Result) flo
 	return fmt.Sprintf(format, o.of(who, value))
 }
 
-// medians says of how many rounds something is.
+// medians says about how many rounds something is.
 func medians(rounds int) string {
 	if rounds == 1 {
 		return "one round"

@@ -150,7 +150,7 @@ func (b *builder) recording() []byte {
 	return write(lines)
 }
 
-// lifeOf is what a log tells of a pod.
+// lifeOf is what a log tells about a pod.
 func (b *builder) lifeOf(pod object, at time.Duration) []line {
 	lines := []line{upserted(at, pod)}
 	spec := into(pod, "spec")

@@ -78,7 +78,7 @@ func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, 
 // Name returns the plugin's name.
 func (p *RackPorts) Name() string { return Name }
 
-// gone gives back the port of a pod that is no more.
+// gone gives back the port of a pod that no longer exists.
 func (p *RackPorts) gone(object any) {
 	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = missed.Obj

@@ -64,7 +64,7 @@ const (
 	WatchClosed Fault = "watch closed"
 	// WatchLate delivers everything that the watch says Rule.Delay later, until Rule.Life ends it.
 	WatchLate Fault = "watch late"
-	// Watch410 answers a watch with 410 Gone: what it wants to go on from has expired.
+	// Watch410 answers a watch with 410 Gone: what it wants to continue from has expired.
 	Watch410 Fault = "watch answered 410"
 )
 
@@ -78,7 +78,7 @@ const (
 	Watches   Kind = "watches"
 )
 
-// kindOf says of which kind a request is; empty for others.
+// kindOf says about which kind a request is; empty for others.
 func kindOf(r *http.Request) Kind {
 	q := r.URL.Query()
 	switch path := r.URL.Path; {

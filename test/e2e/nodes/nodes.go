@@ -149,7 +149,7 @@ func Capacity(cpu, memory, pods string) v1.ResourceList {
 	}
 }
 
-// register creates the nodes. One that is there already, from an earlier start, is left as it is.
+// register creates the nodes. One that exists already, from an earlier start, is left as it is.
 func (n *Nodes) register(ctx context.Context) error {
 	return each(len(n.names), func(i int) error {
 		_, err := n.client.CoreV1().Nodes().Create(ctx, n.node(i), metav1.CreateOptions{})

@@ -44,7 +44,7 @@ type Request struct {
 }
 
 // NoAnswer has the webhook break the connection: the API server answers 500, as it does when a webhook is down that
-// must not be passed over.
+// must not be skipped.
 var NoAnswer = &metav1.Status{}
 
 // Refusal is a refusal with a code, as an administrator may have chosen it.

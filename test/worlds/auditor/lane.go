@@ -85,7 +85,7 @@ func ownAnnotations(o *podObject) map[string]string {
 }
 
 // checkLane checks that under StrictFIFO nothing is placed before an entity of its profile that comes first and lacks
-// what it needs; but for pods that go where a Decision had room kept for them, and have no lower priority.
+// what it needs; except for pods that go where a Decision had room kept for them, and have no lower priority.
 func (a *auditor) checkLane(p *pod, d *decision) {
 	const check = "fifo"
 	profile := a.profiles[p.object.Spec.SchedulerName]
@@ -133,9 +133,9 @@ func (s *state) isAdmittedWithOthers(p *pod) bool {
 	return g != nil && (len(s.terms(g).together) > 0 || g.core != nil && g.core.Spec.Parent != "")
 }
 
-// keepsNothingInLane reports whether a nominated pod keeps no room from one that stands before it in its lane: it has a
-// lower priority than what comes first, or its gang is nominated in part, so that it cannot pass, or the auditor is not
-// sure of that.
+// keepsNothingInLane reports whether a nominated pod keeps no room from one that is before it in its lane: it has a
+// lower priority than what comes first, or its gang is nominated in part, so that it cannot pass, or the auditor is
+// not sure of that.
 func (s *state) keepsNothingInLane(nominated, p *pod) bool {
 	profile := s.profiles[p.object.Spec.SchedulerName]
 	if profile == nil || profile.policy == "BestEffort" ||
@@ -218,7 +218,7 @@ func (a *auditor) plain(r *reservation) bool {
 	})
 }
 
-// asksForRoomOnly reports whether which other pods are where does not matter to the pod, but for what they request.
+// asksForRoomOnly reports whether which other pods are where does not matter to the pod, except for what they request.
 func (p *pod) asksForRoomOnly() bool {
 	spec := &p.object.Spec
 	return len(spec.Affinity.PodAffinity.Required)+len(spec.Affinity.PodAntiAffinity.Required)+
