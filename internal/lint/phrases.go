@@ -117,7 +117,6 @@ var privateNouns = map[string]string{
 	"standin":   `"fake" or "stub"`,
 	"mend":      `"fix"`,
 	"mended":    `"fixed"`,
-	"yardstick": `"calibration"`,
 }
 
 // quotation matches quoted text, which may be in any language, and the targets of links.
