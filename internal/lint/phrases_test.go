@@ -138,6 +138,8 @@ func TestLongSentencesAreFound(t *testing.T) {
 		{words(20) + " " + words(20), true, 0},
 		{words(20)[:80] + " i.e. " + words(20), true, 1},
 		{words(maxWords+1) + " It ends.", true, 1},
+		{words(20) + " lower names " + words(20), true, 0},
+		{words(20) + " “" + words(20) + "”", true, 0},
 		{words(maxWords + 1), false, 0},
 	} {
 		p := textAsParagraph(c.text)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // paragraph is a run of prose: a paragraph of a comment, or one of a page.
@@ -158,11 +159,11 @@ type sentence struct {
 	start int
 }
 
-// sentenceEnd is where one sentence ends and the next begins.
-var sentenceEnd = regexp.MustCompile("[.!?][)\"'”*]* +[A-Z\"`(“*\\[]")
+// sentenceEnd matches the end of one sentence and the beginning of the next.
+var sentenceEnd = regexp.MustCompile("[.!?][)\"'”*]* +[^ ]")
 
-// abbreviation is what has a full stop without the end of a sentence.
-var abbreviation = regexp.MustCompile(`(?i)(\b(e\.g|i\.e|etc|vs|cf|approx|no)|\.\.)\.$`)
+// abbreviation matches a full stop that does not end a sentence.
+var abbreviation = regexp.MustCompile(`(?i)(\b(e\.g|i\.e|etc|vs|cf|approx)|\.\.)\.$`)
 
 // sentencesOf splits a text.
 func sentencesOf(text string) (out []sentence) {
@@ -171,8 +172,12 @@ func sentencesOf(text string) (out []sentence) {
 		if abbreviation.MatchString(text[start : m[0]+1]) {
 			continue
 		}
-		out = append(out, sentence{strings.TrimSpace(text[start : m[1]-1]), start})
-		start = m[1] - 1
+		next := m[1] - 1
+		for !utf8.RuneStart(text[next]) {
+			next--
+		}
+		out = append(out, sentence{strings.TrimSpace(text[start:next]), start})
+		start = next
 	}
 	return append(out, sentence{strings.TrimSpace(text[start:]), start})
 }
