@@ -14,7 +14,7 @@ import (
 // An Indexed log is one of which MakeIndex has written the index.
 type Indexed struct {
 	Path string `json:"path"`
-	// Dir is where the index is.
+	// Dir is the place where the index is.
 	Dir string `json:"dir"`
 	// First and Last are the first and the last entry of the log.
 	First uint64 `json:"first"`
@@ -129,7 +129,7 @@ func (s *Source) fillUp(ctx context.Context, after, before, every uint64, done *
 }
 
 const (
-	// indexEvery is how long the indexer rests when nothing is due.
+	// indexEvery is the time that the indexer rests when nothing is due.
 	indexEvery = time.Second
 	// lastParts is how many parts are still written when the log is closed: the rest is left to log index.
 	lastParts = 4

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// serveTime is how long Open waits for a log that is written to and not served: a scheduler serves it shortly after
-	// it has taken it, and lets go of it shortly after it has ceased to serve it.
+	// serveTime is the time that Open waits for a log that is written to and not served: a scheduler serves it shortly
+	// after it has taken it, and lets go of it shortly after it has ceased to serve it.
 	serveTime = time.Second
 	// serveEvery is the time between two tries.
 	serveEvery = 20 * time.Millisecond

@@ -60,7 +60,8 @@ func (s *Source) Path() string { return s.path }
 type Size struct {
 	// Files is how many there are; of a log in a stream, how many messages.
 	Files int
-	// Bytes is how long the files are together. A log's last one is up to 4 MiB longer than what was written to it.
+	// Bytes is the time that the files are together. A log's last one is up to 4 MiB longer than what was written to
+	// it.
 	Bytes int64
 	// First is the first entry that is in these files.
 	First uint64
@@ -133,7 +134,7 @@ func (s *Source) Archivable(before uint64) bool {
 	return false // a bundle has no segments
 }
 
-// DamageBehind returns the damage that is known to are behind entry last, the log's last one; nil for none.
+// DamageBehind returns the damage that is known to be behind entry last, the log's last one; nil for none.
 func (s *Source) DamageBehind(last uint64) error {
 	for _, err := range s.reader.Read(context.Background(), last+1) {
 		return err
@@ -141,7 +142,7 @@ func (s *Source) DamageBehind(last uint64) error {
 	return nil
 }
 
-// MustHave returns an error if the log ends before entry at: the damage that is known to are behind its end, or a
+// MustHave returns an error if the log ends before entry at: the damage that is known to be behind its end, or a
 // *RequestError.
 func (s *Source) MustHave(at uint64) error {
 	last, err := s.Last()

@@ -117,8 +117,8 @@ func (e *NotComparedError) Error() string {
 func (e *NotComparedError) Unwrap() error { return e.Err }
 
 // Confirm compares a state that was restored from a snapshot with the one that the entries make, from the log's first
-// one on, or from its first snapshot if that is where it is known from: then what that snapshot says is treated as
-// granted. No other snapshot is: whoever can forge one can forge two. If the states differ the error wraps
+// one on, or from its first snapshot if that is the place where it is known from: then what that snapshot says is
+// treated as granted. No other snapshot is: whoever can forge one can forge two. If the states differ the error wraps
 // snapshot.ErrNotTheEntries; where the entries cannot be read it is a *NotComparedError.
 func (s *Source) Confirm(ctx context.Context, m *scheduler.Machine) error {
 	at := m.Seq()

@@ -88,7 +88,7 @@ func (o KeepOptions) Continue(ctx context.Context, name string) (*Kept, error) {
 	return o.goOn(path)
 }
 
-// lockTime is how long opening a log waits for readers of it: they hold it while they copy its last segment.
+// lockTime is the time that opening a log waits for readers of it: they hold it while they copy its last segment.
 const lockTime = 10 * time.Second
 
 func (o KeepOptions) goOn(path string) (*Kept, error) {

@@ -25,8 +25,8 @@ const DefaultQuiet = 15 * time.Minute
 // latest is the latest offset at which something can happen: no duration after it leaves the range of a log's time.
 const latest = 190 * 365 * 24 * time.Hour
 
-// maxIdleSteps is how often in a row a scheduler may ask to be woken at an instant at which it then does
-// nothing.
+// maxIdleSteps is the number of times that in a row a scheduler may ask to be woken at an instant at which it then
+// does nothing.
 const maxIdleSteps = 100
 
 // Options are the choices of a simulation.
@@ -60,7 +60,7 @@ type Extenders interface {
 	) []eventlog.ExtenderAnswer
 }
 
-// Progress is where a simulation stands.
+// Progress is the place where a simulation stands.
 type Progress struct {
 	// Now is the virtual time.
 	Now time.Time
@@ -118,7 +118,7 @@ type liveNode struct {
 	pods   map[int32]struct{}
 }
 
-// phase is where a pod is in its life.
+// phase is the place where a pod is in its life.
 type phase uint8
 
 const (
@@ -172,7 +172,7 @@ type groupState struct {
 	stands          bool
 	stoodAt, fellAt time.Duration
 	cause           report.Outcome
-	// broken is how often each way to go took its minimum away.
+	// broken is the number of times that each way to go took its minimum away.
 	broken struct{ preempted, lost, evicted int }
 	report.Times
 }
@@ -252,7 +252,7 @@ func (c *Cluster) planNodes() error {
 	c.nodeChanges = make([][]nodeChange, len(c.plans))
 	c.nodeUIDs = make([]types.UID, len(c.plans))
 	stays := map[string]int{}
-	// fails is when the earlier plan for the same name ends; 0 is never.
+	// fails is the time at which the earlier plan for the same name ends; 0 is never.
 	fails := map[string]time.Duration{}
 	for i, p := range c.plans {
 		name := p.Node.Name

@@ -28,7 +28,7 @@ func (c *Cluster) Report() []report.Row {
 // Timeline returns how the simulation went, nil without Options.Timeline. It is called after Run.
 func (c *Cluster) Timeline() *report.Timeline { return c.timeline }
 
-// enqueue notes that the pod will are in the scheduler's queue once that is told about it.
+// enqueue notes that the pod will be in the scheduler's queue once that is told about it.
 func (c *Cluster) enqueue(p *podState) {
 	p.queued = true
 	if p.group >= 0 {

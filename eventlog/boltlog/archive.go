@@ -460,7 +460,7 @@ func sameContent(a, b string) (bool, error) {
 }
 
 // discard removes the segments from the log's directory, the first one first, each durably before the next: what is
-// left has no gap. None is removed that does not are in dir too.
+// left has no gap. None is removed that is not in dir too.
 func discard(segments []Facts, dir string) error {
 	for _, f := range segments {
 		if err := standsTwice(f.Path, filepath.Join(dir, filepath.Base(f.Path))); err != nil {

@@ -69,7 +69,7 @@ func create(path string, origin eventlog.Origin) error {
 	if err := errors.Join(dir.createSegment(origin), dir.close()); err != nil {
 		return err
 	}
-	// What came to are at path meanwhile is not replaced, unless it is an empty directory.
+	// A file that appeared at path meanwhile is not replaced, unless it is an empty directory.
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// maxInterrupted is how often one and the same step is tried that signals interrupt.
+// maxInterrupted is the number of times that one and the same step is tried that signals interrupt.
 const maxInterrupted = 100
 
 // update runs f in a transaction of db that is durable when update returns without an error. reading keeps all
@@ -38,7 +38,7 @@ func update(db *bolt.DB, reading sync.Locker, f func(tx *bolt.Tx) error) error {
 	}
 }
 
-// settle makes up for a sync that was interrupted in transaction id, and reports whether that exists and durable.
+// settle makes up for a sync that was interrupted in transaction id, and reports whether it is in the file, durably.
 func settle(db *bolt.DB, reading sync.Locker, id int) (there bool, err error) {
 	// Who reads now may do so in pages that the transaction has given up. bbolt forgets that where it has failed.
 	reading.Lock()

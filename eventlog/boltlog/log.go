@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// SegmentBytes is the size that a segment does not exceed, unless one Append does. 0: no limit.
 	SegmentBytes int64
-	// SegmentAge is how long after a segment's first entry, by the entries' own time, none is added to it.
-	// 0: no limit.
+	// SegmentAge is the time that after a segment's first entry, by the entries' own time, none is added to it. 0: no
+	// limit.
 	SegmentAge time.Duration
 	// Archives are directories with segments that were archived, beside those of which the log says that they are
 	// there. If there are any, it is an error that one is not found.

@@ -59,7 +59,7 @@ const (
 	fileMode = 0o600
 	// suffix is what the names of segments end in.
 	suffix = ".seg"
-	// lockTimeout is how long opening a file waits for another process to let go of it.
+	// lockTimeout is the time that opening a file waits for another process to let go of it.
 	lockTimeout = time.Second
 	// initialMmapSize is address space, not memory. While the file is smaller, a writer that makes it grow
 	// need not wait for readers.

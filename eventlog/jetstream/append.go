@@ -190,7 +190,7 @@ func (l *Log) parts(p *pending) [][]byte {
 	return out
 }
 
-// sendingTime is how long a message of the largest size is sent at the most.
+// sendingTime is the time that a message of the largest size is sent at the most.
 const sendingTime = time.Second
 
 // publish publishes messages as one, behind message expected, and waits so long for the answer, beside the time that

@@ -35,7 +35,7 @@ const (
 	bucketPrefix = "rollcall-snapshots"
 	// streamOfBucket is what the name of a bucket's stream begins with.
 	streamOfBucket = "OBJ_"
-	// mostName is how long the name of a stream may be.
+	// mostName is the time that the name of a stream may be.
 	mostName = 255
 )
 

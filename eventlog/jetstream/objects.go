@@ -40,13 +40,13 @@ const (
 
 	// digestPrefix is what comes before the digest of an object.
 	digestPrefix = "SHA-256="
-	// mostTries is how often an object is begun again.
+	// mostTries is the number of times that an object is begun again.
 	mostTries = 5
 )
 
 // An ObjectError says that an object is not whole, or not one at all.
 type ObjectError struct {
-	// Bucket and Name are where it is.
+	// Bucket and Name are the places where it is.
 	Bucket, Name string
 	// Err is what is wrong.
 	Err error

@@ -142,10 +142,11 @@ func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 }
 
 const (
-	// inTouch is how long ago most members have answered a leader at the most. They do so each second. A leader that is
-	// cut off from them takes 10 to 20 seconds to notice, and says until then that the stream ends where it did for it.
+	// inTouch is the time that ago most members have answered a leader at the most. They do so each second. A leader
+	// that is cut off from them takes 10 to 20 seconds to notice, and says until then that the stream ends where it
+	// did for it.
 	inTouch = 3 * time.Second
-	// leaderTime is how long readers wait for a leader that is in touch: an election takes up to 9 seconds.
+	// leaderTime is the time that readers wait for a leader that is in touch: an election takes up to 9 seconds.
 	leaderTime = 10 * time.Second
 )
 

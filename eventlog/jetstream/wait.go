@@ -28,7 +28,7 @@ const (
 	lastPause  = 250 * time.Millisecond
 )
 
-// A backoff is how long tries wait: for an answer, and then until the next one. The zero value is ready.
+// A backoff is the time that tries wait: for an answer, and then until the next one. The zero value is ready.
 type backoff struct{ next, answers time.Duration }
 
 // answer returns how long the answer to the next try is waited for: firstAnswer, then twice as long each time, and

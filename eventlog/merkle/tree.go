@@ -60,7 +60,7 @@ func (t *Tree) AddNode(level int, hash tlog.Hash) error {
 	return nil
 }
 
-// push adds a complete subtree, and joins it with those before it that it completes.
+// push adds a complete subtree, and joins it with the earlier subtrees that it completes.
 func (t *Tree) push(level int, hash tlog.Hash, seen func(int, uint64, tlog.Hash)) {
 	n := t.Size >> level // its number on its level
 	t.Size += 1 << level

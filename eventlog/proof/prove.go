@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// A Prover makes checkpoints and proofs of a log. It makes one pass over the log's entries, to the end. The pass
-// begins at the first entry that the proof is about, or at the last known tree before it.
+// A Prover makes checkpoints and proofs of a log. It makes one skip the log's entries, to the end. The pass begins at
+// the first entry that the proof is about, or at the last known tree before it.
 type Prover struct {
 	Log eventlog.RecordReader
 	// Progress, if not nil, gets the number of the entry that the pass has reached, now and then.
@@ -105,9 +105,9 @@ func SizeOf(checkpoint []byte) (uint64, error) {
 	return c.Size, err
 }
 
-// prove runs attempt twice: first to learn which hashes it reads, and again after one pass over the log has gathered
-// them. The hashes belong to subtrees that end after start entries, or to the frontier of the tree over start entries.
-// prove returns the root over size entries.
+// prove runs attempt twice: first to learn which hashes it reads, and again after one skip the log has gathered them.
+// The hashes belong to subtrees that end after start entries, or to the frontier of the tree over start entries. prove
+// returns the root over size entries.
 func (p *Prover) prove(
 	ctx context.Context, start, size uint64, attempt func(tlog.HashReader) error,
 ) (tlog.Hash, error) {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// many entries do not fit into what lies between a server and a reader: the server is still at it when the reader
-	// has the first.
+	// many entries do not fit into the buffers between a server and a reader: the server is still sending when the
+	// reader has the first.
 	many = 8000
 	// whole is the size of a segment that is never sealed.
 	whole = 1 << 30
@@ -110,7 +110,7 @@ func TestAReaderWhoseSchedulerEndsReadsOn(t *testing.T) {
 	}
 }
 
-// Two schedulers that do not say which they are, as those of early versions, are not the same one.
+// Two schedulers that do not identify themselves, like the early versions, are not the same one.
 func TestASchedulerWithoutAnInstanceIsNotTakenForTheOneBefore(t *testing.T) {
 	s := serveIn(t, filepath.Join(t.TempDir(), "log"), many, whole)
 	localapi.ForgetInstance(s.server)
@@ -278,7 +278,7 @@ func TestWhatKeepsASchedulerFromReadingItsLogIsSaidOnBothSides(t *testing.T) {
 			case !errors.As(failed, &got) || got.Error() != want.Error():
 				t.Errorf("the reader is told %v, want %v", failed, want)
 			}
-			select { // it was told before the reader
+			select { // it has received it before the reader
 			case err := <-told:
 				if !errors.Is(err, tc.err) {
 					t.Errorf("the scheduler is told %v, want %v", err, tc.err)

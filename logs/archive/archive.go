@@ -42,7 +42,7 @@ type Options struct {
 	logs.Options
 	// Before is the point before which segments are archived.
 	Before Point
-	// Dir is where they go; it is made if it is not there.
+	// Dir is the place where they go; it is made if it is not there.
 	Dir string
 	// Moved, if it is not nil, is told how many bytes of how many are moved.
 	Moved func(done, total int64)
@@ -62,8 +62,8 @@ type Report struct {
 	Last     uint64 `json:"last,omitempty"`
 	Bytes    int64  `json:"bytes"`
 	Dir      string `json:"dir,omitempty"`
-	// Leaps are where the time of the entries that Retain examined goes ahead by more than a day: a scheduler stood
-	// still there, or the clock was set. Each counts for a day.
+	// Leaps are the places where the time of the entries that Retain examined goes ahead by more than a day: a
+	// scheduler stood still there, or the clock was set. Each counts for a day.
 	Leaps []Leap `json:"leaps,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type Retention struct {
 	Age time.Duration
 	// Bytes is the size of the log's segments above which the oldest go; 0 for none. Snapshots do not count.
 	Bytes int64
-	// Dir is where they go; if it is empty they are removed.
+	// Dir is the place where they go; if it is empty they are removed.
 	Dir string
 }
 

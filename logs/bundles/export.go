@@ -13,7 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// A Place is where a range begins or ends: an entry or a time. The zero Place is the log's own beginning or end.
+// A Place is the place where a range begins or ends: an entry or a time. The zero Place is the log's own beginning or
+// end.
 type Place struct {
 	Seq  uint64
 	Time eventlog.Time
@@ -23,11 +24,12 @@ type Place struct {
 type ExportOptions struct {
 	// File is the new file, where Into is nil.
 	File string
-	// Into is where the bundle is written to instead of a file. If Export fails, what was written is no bundle.
+	// Into is the place where the bundle is written to instead of a file. If Export fails, what was written is no
+	// bundle.
 	Into io.Writer
-	// From is where the range begins. The bundle may begin earlier, with the newest snapshot before it.
+	// From is the place where the range begins. The bundle may begin earlier, with the newest snapshot before it.
 	From Place
-	// To is where the range ends.
+	// To is the place where the range ends.
 	To Place
 	// UntilDamage lets the bundle end before damage, if there is any before To.
 	UntilDamage bool

@@ -65,7 +65,7 @@ type Damage struct {
 	Reason string `json:"reason"`
 }
 
-// Tail says which entries of a log that is being written to are not sealed, but told by the writer.
+// Tail says which entries of a log that is being written to are not sealed, but come from the writer.
 type Tail struct {
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`

@@ -85,7 +85,7 @@ func (s *Account) Arrived(again bool) {
 type Start struct {
 	// Template is the pod, except for its identity.
 	Template *corev1.Pod
-	// Wait is how long it had been there; Bound says that it arrived with its node and waited for none.
+	// Wait is the time that it had been there; Bound says that it arrived with its node and waited for none.
 	Wait  time.Duration
 	Bound bool
 	// Placed says that it had been bound before, Again that it came again.

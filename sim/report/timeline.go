@@ -58,8 +58,8 @@ type LinePoint struct {
 type Reservation struct {
 	// Group is for whom: namespace/name.
 	Group string
-	// From is when the room is there at the latest, by what is declared of durations. Until is when it is expected to
-	// come free again; zero if nobody knows.
+	// From is the time at which the room is there at the latest, by what is declared of durations. Until is when it is
+	// expected to come free again; zero if nobody knows.
 	From, Until time.Time
 	// Amount is how much is set aside: thousandths of cpu, units of everything else.
 	Amount map[corev1.ResourceName]int64

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	// Engine is what the engine is opened with. Release and Observe are set by Run.
 	Engine engine.Options
-	// Log is where the run is written; nil for a run that keeps no log.
+	// Log is the place where the run is written; nil for a run that keeps no log.
 	Log engine.Log
 	// Resume says that Log holds the beginning of this simulation, to be told again before the run continues.
 	Resume bool

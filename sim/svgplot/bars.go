@@ -195,7 +195,7 @@ func logBounds(values []float64) (low, high float64) {
 	return low, high
 }
 
-// at is where a value stands.
+// at is the place where a value stands.
 func (a logAxis) at(v float64) float64 {
 	if v <= 0 || math.IsNaN(v) {
 		return a.begin

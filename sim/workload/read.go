@@ -93,7 +93,7 @@ type input struct {
 	nodes    []NodePlan
 	workload Workload
 	own      []eventlog.OwnResource // that the configuration declares
-	// lines are where objects stand, by resource and name; nil if the format does not tell.
+	// lines are the places where objects stand, by resource and name; nil if the format does not tell.
 	lines map[string]int
 }
 
@@ -227,6 +227,6 @@ func wholeNumber(name, text string, low, high int64) (int64, error) {
 	return n, nil
 }
 
-// wholeSeconds is how long something runs that a source with a clock of seconds says ran for s of them: what
-// ran for less than one counts as one, since a plan's zero means for ever.
+// wholeSeconds is the time that something runs that a source with a clock of seconds says ran for s of them: what ran
+// for less than one counts as one, since a plan's zero means for ever.
 func wholeSeconds(s int64) time.Duration { return time.Duration(max(1, s)) * time.Second }

@@ -13,7 +13,7 @@ const leading = -1
 
 // A Fault is something that goes wrong for a while.
 type Fault struct {
-	// At is when it begins, and For how long it lasts. What happens in a moment has no For.
+	// At is the time at which it begins, and For how long it lasts. What happens in a moment has no For.
 	At, For time.Duration
 	// What goes wrong.
 	What mishap

@@ -61,7 +61,7 @@ type wire struct {
 // errNoProxy is the panic of what only a proxy can do.
 const errNoProxy = "this fault needs links that are proxies"
 
-// addr is where to connect.
+// addr is the place where to connect.
 func (l *link) addr() string {
 	if l.wire != nil {
 		return net.JoinHostPort(l.wire.network.addrOf(l.wire.to), l.wire.port)

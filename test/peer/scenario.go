@@ -19,10 +19,11 @@ type scenario struct {
 	workload.Spec
 }
 
-// preemptLimit is how long preemption may take even if --limit is shorter: all gangs evict before the first is placed.
+// preemptLimit is the time that preemption may take even if --limit is shorter: all gangs evict before the first is
+// placed.
 const preemptLimit = 130 * time.Second
 
-// limit is when a run of the scenario is stopped.
+// limit is the time at which a run of the scenario is stopped.
 func (s scenario) limit(asked time.Duration) time.Duration {
 	if s.Preempt && asked != 0 { // 0: never
 		return max(asked, preemptLimit)

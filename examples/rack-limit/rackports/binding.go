@@ -29,7 +29,7 @@ func (p *RackPorts) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
-// PreBind is where the switch would be told. An error here has the pod unreserved, and tried again.
+// PreBind is the place where the switch would be told. An error here has the pod unreserved, and tried again.
 func (p *RackPorts) PreBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	if _, ok := p.portOf(pod); !ok {
 		return fwk.AsStatus(errors.New("the pod's port was given back before it was bound"))

@@ -26,7 +26,7 @@ const (
 	pairLabel = "example.com/pair"
 )
 
-// pairTimeout is how long a pod waits for the other one of its pair.
+// pairTimeout is the time that a pod waits for the other one of its pair.
 const pairTimeout = 5 * time.Minute
 
 // Args are the plugin's arguments, in pluginConfig of a KubeSchedulerConfiguration. All are needed.

@@ -44,13 +44,14 @@ type pod struct {
 	group     string
 	requests  map[string]int64
 	created   span
-	// node is where it is bound, and bound when that happened; by is the user who bound it, empty if it was created so.
+	// node is the place where it is bound, and bound when that happened; by is the user who bound it, empty if it was
+	// created so.
 	node, by string
 	bound    span
 	binds    []bind
 	// deletes are the requests to delete it by name.
 	deletes []bind
-	// leaving is when its deletion was first asked for; ended is when it stopped taking room.
+	// leaving is the time at which its deletion was first asked for; ended is when it stopped taking room.
 	leaving, ended time.Time
 }
 

@@ -12,7 +12,7 @@ import (
 type Options struct {
 	// Schedulers are the users whose binds are checked; nil: all users.
 	Schedulers []string
-	// Delay is how long after another user's request a scheduler may not know about it yet; 1 s if it is 0.
+	// Delay is the time that after another user's request a scheduler may not know about it yet; 1 s if it is 0.
 	Delay time.Duration
 }
 

@@ -48,7 +48,7 @@ type once struct {
 // product and withPlugin are the builds of Rollcall and Plugin.
 var product, withPlugin once
 
-// packages are where the programs of other projects lie.
+// packages are the places where the programs of other projects lie.
 var packages = map[string]string{
 	Etcd:              "go.etcd.io/etcd/server/v3",
 	APIServer:         "k8s.io/kubernetes/cmd/kube-apiserver",

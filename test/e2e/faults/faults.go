@@ -104,7 +104,7 @@ type Rule struct {
 	Delay time.Duration
 	// Life is after which time a late watch is told nothing more; 0: when the API server ends it, which takes minutes.
 	Life time.Duration
-	// Most is how often the fault happens at most; 0 for any number.
+	// Most is the number of times that the fault happens at most; 0 for any number.
 	Most int
 }
 
@@ -218,7 +218,7 @@ func ForTest(t testing.TB, c *cluster.Cluster, o Options) *Proxy {
 	return p
 }
 
-// URL is where the proxy listens. Its certificate is signed by the cluster's authority.
+// URL is the place where the proxy listens. Its certificate is signed by the cluster's authority.
 func (p *Proxy) URL() string { return p.url }
 
 // Close ends the proxy and every connection to it.
@@ -227,7 +227,7 @@ func (p *Proxy) Close() error { return p.server.Close() }
 // SetRules replaces the rules, from the next request on.
 func (p *Proxy) SetRules(rules []Rule) { p.dice.setRules(rules) }
 
-// Counts is how often each fault has happened.
+// Counts is the number of times that each fault has happened.
 func (p *Proxy) Counts() map[Fault]int { return p.dice.counted() }
 
 // ServeHTTP forwards a request, or breaks it.

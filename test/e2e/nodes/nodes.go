@@ -33,9 +33,11 @@ type Options struct {
 	Capacity v1.ResourceList
 	// Labels are added to those of the node with a number, which are its host name and a zone of four; may be nil.
 	Labels func(number int) map[string]string
-	// Heartbeat is how often each node renews its lease: every 10 s if it is 0, never if it is negative.
+	// Heartbeat is the number of times that each node renews its lease: every 10 s if it is 0, never if it is
+	// negative.
 	Heartbeat time.Duration
-	// Report is how often each node writes its status with new times, as kubelets do every five minutes; 0: never.
+	// Report is the number of times that each node writes its status with new times, as kubelets do every five
+	// minutes; 0: never.
 	Report time.Duration
 	// Skew is by how much the clock of the node with a number is ahead: of what it stamps itself. nil: by nothing.
 	Skew func(number int) time.Duration

@@ -113,7 +113,7 @@ func ForTest(t testing.TB, c *cluster.Cluster, judge func(Request) *metav1.Statu
 // Close ends the webhook. The API server then refuses what it would ask the webhook about.
 func (s *Server) Close() error { return s.server.Close() }
 
-// Refused is how often requests were refused, by operation and resource, such as "CREATE pods/binding".
+// Refused is the number of times that requests were refused, by operation and resource, such as "CREATE pods/binding".
 func (s *Server) Refused() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

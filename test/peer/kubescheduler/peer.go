@@ -114,7 +114,7 @@ type harness struct {
 	claims *claims
 	store  *podStore // with Preempt
 	binder *binder
-	// touches is how often a ResourceSlice was touched, because no pod was bound.
+	// touches is the number of times that a ResourceSlice was touched, because no pod was bound.
 	touches atomic.Int64
 	manager fwk.SharedDRAManager // what the scheduler knows about claims
 

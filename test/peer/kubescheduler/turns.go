@@ -135,12 +135,12 @@ func (c *claims) get(action clienttesting.Action) (handled bool, ret runtime.Obj
 	return true, claim.DeepCopy(), nil
 }
 
-// stuck is how long the scheduler may take to learn of claims before the feeding ends.
+// stuck is the time that the scheduler may take to learn of claims before the feeding ends.
 const stuck = 30 * time.Second
 
-// still is how long no pod may be bound before a ResourceSlice is touched. kube-scheduler hears about a claim that is
-// gone in two ways, and may try a pod again before it counts the claim's device as free. Then the pod waits for
-// another event. In a cluster there always is one; here nothing happens but what the pods do.
+// still is the time that no pod may be bound before a ResourceSlice is touched. kube-scheduler hears about a claim
+// that is gone in two ways, and may try a pod again before it counts the claim's device as free. Then the pod waits
+// for another event. In a cluster there always is one; here nothing happens but what the pods do.
 const still = time.Second
 
 // touch has a ResourceSlice change in a label that says how often that was.

@@ -26,7 +26,7 @@ type expected struct {
 	letters bool
 }
 
-// start is when every simulation begins.
+// start is the time at which every simulation begins.
 var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // workload reads which pods a workload has.

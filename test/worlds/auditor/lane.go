@@ -218,21 +218,22 @@ func (a *auditor) plain(r *reservation) bool {
 	})
 }
 
-// asksForRoomOnly reports whether which other pods are where does not matter to the pod, except for what they request.
+// asksForRoomOnly reports whether which other pods are the places where does not matter to the pod, except for what
+// they request.
 func (p *pod) asksForRoomOnly() bool {
 	spec := &p.object.Spec
 	return len(spec.Affinity.PodAffinity.Required)+len(spec.Affinity.PodAntiAffinity.Required)+
 		len(spec.TopologySpreadConstraints)+len(p.claims())+len(p.ports()) == 0
 }
 
-// declaredEnd is when a pod on a node ends by what it declares. ok is false if it declares nothing. A pod that runs
-// longer than it declared is expected to end at any moment.
+// declaredEnd is the time at which a pod on a node ends by what it declares. ok is false if it declares nothing. A pod
+// that runs longer than it declared is expected to end at any moment.
 func (a *auditor) declaredEnd(p *pod) (at time.Time, ok bool) {
 	length, ok := p.declared()
 	return p.placed.Add(length), ok
 }
 
-// declared is how long a pod declares to hold its room.
+// declared is the time that a pod declares to hold its room.
 func (p *pod) declared() (length time.Duration, ok bool) {
 	length, err := time.ParseDuration(p.object.Metadata.Annotations["rollcall.dev/duration"])
 	ok = err == nil && length > 0
