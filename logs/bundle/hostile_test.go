@@ -81,7 +81,7 @@ func TestAHostileBundleTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// What is in a manifest a thousand times is decoded once.
+// Repeated fields of a manifest are decoded once.
 func TestAManifestOfRepetitionsTakesLittleMemory(t *testing.T) {
 	o := logOf(t)
 	p := takeApart(t, write(t, o, o.plans()["of one entry"]))
