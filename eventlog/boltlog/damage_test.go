@@ -272,7 +272,7 @@ func TestCutFilesAreReported(t *testing.T) {
 // The same for pages that were overwritten.
 func TestOverwrittenPagesAreReported(t *testing.T) {
 	whole := pages(t, segment(newLog(t, 700), 1))
-	for page := 2; page < len(whole)/4096; page++ { // 0 and 1 stand in for each other
+	for page := 2; page < len(whole)/4096; page++ { // 0 and 1 are in for each other
 		for _, fill := range []byte{0, 0xff, 0x10} {
 			bad := bytes.Clone(whole)
 			copy(bad[page*4096:], bytes.Repeat([]byte{fill}, 4096))

@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// SegmentBytes is the size that a segment does not exceed, unless one Append does. 0: no limit.
 	SegmentBytes int64
-	// SegmentAge is how long after a segment's first entry, by the entries' own time, none is added to it.
-	// 0: no limit.
+	// SegmentAge is the time that after a segment's first entry, by the entries' own time, none is added to it. 0: no
+	// limit.
 	SegmentAge time.Duration
 	// Archives are directories with segments that were archived, beside those of which the log says that they are
 	// there. If there are any, it is an error that one is not found.
@@ -68,8 +68,8 @@ var _ eventlog.Log = (*Log)(nil)
 // Path returns the path that the log was opened by.
 func (l *Log) Path() string { return l.path }
 
-// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries
-// behind Last that only the writer can tell of.
+// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries behind
+// Last that only the writer can tell about.
 func (l *Log) Live() bool { return l.live }
 
 // Lacks lets reading end with damage behind the last entry, because of what whoever opened the log knows from

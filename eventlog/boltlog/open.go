@@ -68,7 +68,7 @@ func openSingle(path string) (*Log, error) {
 	)
 }
 
-// takeOver fills l with what stands on the disk, and makes it whole.
+// takeOver fills l with what is on the disk, and makes it whole.
 func (l *Log) takeOver() error {
 	dir, err := holdDir(l.path)
 	if err != nil {
@@ -222,8 +222,8 @@ func (l *Log) loadSingle() (err error) {
 	return nil
 }
 
-// load fills l, which is only read, with what stands on the disk, and says whether a writer may come from now on: not
-// if l is to be alone.
+// load fills l, which is only read, with what is on the disk, and says whether a writer may come from now on: not if l
+// is to be alone.
 func (l *Log) load(alone bool) (free bool, err error) {
 	damage, err := l.scan()
 	if err != nil {
@@ -260,8 +260,8 @@ type SegmentFile struct {
 	Bytes int64
 }
 
-// OwnFiles returns the segments that stand in the directory of a log, in order, by their names alone. Others may
-// archive or remove the first ones meanwhile.
+// OwnFiles returns the segments that are in the directory of a log, in order, by their names alone. Others may archive
+// or remove the first ones meanwhile.
 func OwnFiles(path string) ([]SegmentFile, error) {
 	paths, err := segmentPaths(path)
 	if err != nil {
@@ -411,7 +411,7 @@ func segmentPaths(path string) ([]string, error) {
 	return paths, nil
 }
 
-// emptied says of a directory without segments that there was a log in it, as damage, or returns nil.
+// emptied says about a directory without segments that there was a log in it, as damage, or returns nil.
 func emptied(path string) error {
 	first := uint64(1)
 	begin, err := readBeginning(path)

@@ -109,8 +109,8 @@ func (s *Segment) writeSeal(end eventlog.Chain) error {
 	})
 }
 
-// unchanged returns a *eventlog.SupersededError if what stands in the segment is not what its writer left: entry last
-// is the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some
+// unchanged returns a *eventlog.SupersededError if what is in the segment is not what its writer left: entry last is
+// the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some
 // network file systems, this keeps two writers from writing over each other.
 func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	found, rec := s.First-1, []byte(nil)
@@ -122,7 +122,7 @@ func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	}
 	superseded := &eventlog.SupersededError{Expected: last}
 	if found == last {
-		return superseded // the other writer has sealed it, and goes on in the next one
+		return superseded // the other writer has sealed it, and continues in the next one
 	}
 	superseded.Actual = found
 	if e, _, err := eventlog.DecodeRecord(rec); err == nil {
@@ -141,7 +141,7 @@ func (f *Facts) seal(end eventlog.Origin) {
 }
 
 // trim cuts a sealed segment to what bbolt uses of it, so that bytes behind its end are damage. It cuts no file but
-// held; nil stands for the one that there is.
+// held; nil means the one that there is.
 func (d *heldDir) trim(name string, held fs.FileInfo) error {
 	f, err := d.openFile(name, os.O_RDWR)
 	if err != nil {

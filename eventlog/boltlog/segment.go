@@ -59,7 +59,7 @@ const (
 	fileMode = 0o600
 	// suffix is what the names of segments end in.
 	suffix = ".seg"
-	// lockTimeout is how long opening a file waits for another process to let go of it.
+	// lockTimeout is the time that opening a file waits for another process to let go of it.
 	lockTimeout = time.Second
 	// initialMmapSize is address space, not memory. While the file is smaller, a writer that makes it grow
 	// need not wait for readers.
@@ -74,7 +74,7 @@ const (
 	fillPercent = 0.95
 )
 
-// Facts are what a segment says of itself.
+// Facts are what a segment says about itself.
 type Facts struct {
 	// Path is the file.
 	Path string
@@ -96,7 +96,7 @@ type Facts struct {
 	// Extra is how many bytes the file has behind what bbolt uses. A sealed segment that has a successor
 	// has none.
 	Extra int64
-	// Overrun says that entries stand behind the seal.
+	// Overrun says that entries are behind the seal.
 	Overrun bool
 	// Halved says that one of the file's first two pages is damaged, and with it, it may be, the last commit:
 	// nothing tells how many entries that had.
@@ -417,7 +417,7 @@ func (s *Segment) readNoted(meta *bolt.Bucket) error {
 	return nil
 }
 
-// readTrees reads what the segment and its seal say of the hash tree.
+// readTrees reads what the segment and its seal say about the hash tree.
 func (s *Segment) readTrees(meta *bolt.Bucket) error {
 	sealed := meta.Get(metaSealed)
 	if s.Format < formatTree {

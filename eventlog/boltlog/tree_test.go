@@ -125,7 +125,7 @@ func withoutTrees(t *testing.T, path string) {
 	}
 }
 
-// A log that an older version began is read, and goes on with segments that know the tree.
+// A log that an older version began is read, and continues with segments that know the tree.
 func TestALogOfAnOlderFormatGoesOnWithHashTrees(t *testing.T) {
 	path := newSegments(t, 3, 10)
 	withoutTrees(t, path)
@@ -261,7 +261,7 @@ func TestRecordsYieldsTheRecordOfEveryEntry(t *testing.T) {
 	}
 }
 
-// Records finds what Read finds, but for payloads.
+// Records finds what Read finds, except for payloads.
 func TestRecordsFindDamage(t *testing.T) {
 	path := newSegments(t, 3, 10)
 	tamper(t, segment(path, 11), func(tx *bolt.Tx) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// placement are the entries of a log of 21 that place pod ns/a, of a gang, and some that are nearly of that placement.
+// placement has the entries of a log of 21 that place pod ns/a, of a gang, and some similar ones that do not.
 var placement = map[uint64]eventlog.Payload{
 	4: &eventlog.Decision{Cycle: 1, Namespace: "ns", Name: "x", UID: "x", Outcome: eventlog.Unschedulable},
 	5: &eventlog.Decision{Cycle: 2, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Waiting,
@@ -68,7 +68,7 @@ func TestAPlacementIsProvenByItsEntriesAlone(t *testing.T) {
 		{[]uint64{5}, "does not release it"},
 		{[]uint64{5, 12}, "does not release it"},
 		{[]uint64{5, 10, 12}, "does not release it"},
-		{[]uint64{7, 15}, "does not release it"}, // it goes on from another node
+		{[]uint64{7, 15}, "does not release it"}, // it continues from another node
 		{[]uint64{4}, "no Decision that places a pod"},
 		{[]uint64{12}, "no Decision that places a pod"},
 		{[]uint64{10, 14, 15}, "more entries than a placement has"},
@@ -101,7 +101,7 @@ func TestAPlacementIsProvenByItsEntriesAlone(t *testing.T) {
 	}
 }
 
-// TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne has a prover that lies: it leaves out what Prover checks.
+// TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne has a prover that lies: it skips the checks of Prover.
 func TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
@@ -179,7 +179,7 @@ func TestAPlacementAtTheEndIsComparedWithTheChain(t *testing.T) {
 func TestAPlacementIsOfTheEntriesThatItNames(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
-	r[11] = r[15-1] // releases the pod, and stands where its bind should
+	r[11] = r[15-1] // releases the pod, in the place of its bind
 	p, err := (&Prover{Log: r}).Placement(context.Background(), []uint64{5, 9}, 21)
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestEveryAlteredByteOfAPlacementIsRefused(t *testing.T) {
 	})
 }
 
-// TestProofsOfBeforePlacementsAreStillRead reads proofs that were written before there were any of format 2.
+// TestProofsOfBeforePlacementsAreStillRead reads proofs from the time before format 2.
 func TestProofsOfBeforePlacementsAreStillRead(t *testing.T) {
 	key, err := os.ReadFile("testdata/format1/key.pub")
 	if err != nil {
@@ -249,8 +249,8 @@ func TestProofsOfBeforePlacementsAreStillRead(t *testing.T) {
 	}
 }
 
-// TestAHostilePlacementTakesLittleMemory has records that are costly to decode where those of a placement were, and a
-// genuine checkpoint.
+// TestAHostilePlacementTakesLittleMemory has a genuine checkpoint, and records that are costly to decode in the place
+// of the placement's records.
 func TestAHostilePlacementTakesLittleMemory(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
@@ -274,7 +274,7 @@ func TestAHostilePlacementTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// TestThreeLongPathsAreNotTooManyValues has as many hashes as the proof of a placement in a log of any size may have.
+// TestThreeLongPathsAreNotTooManyValues has the largest number of hashes of any proof of a placement.
 func TestThreeLongPathsAreNotTooManyValues(t *testing.T) {
 	p := &Proof{Format: FormatPlacement, Placement: &Placement{Size: 3}}
 	for seq := range uint64(maxEntries) {

@@ -212,7 +212,7 @@ func replace(path, name, text string) error {
 	return os.WriteFile(path, []byte(before+text+after), 0o644)
 }
 
-// around returns what stands before and after the place for a text in a file, the two comments included.
+// around returns what is before and after the place for a text in a file, the two comments included.
 func around(path, name string) (before, after string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -290,7 +290,7 @@ func beside(outcomes []outcome) string {
 	return b.String()
 }
 
-// devicesTwice says of how many pods kube-scheduler's devices were those of other pods; "" if of none.
+// devicesTwice says about how many pods kube-scheduler's devices were those of other pods; "" if of none.
 func devicesTwice(outcomes []outcome) string {
 	var b strings.Builder
 	for _, o := range outcomes {

@@ -19,10 +19,11 @@ type scenario struct {
 	workload.Spec
 }
 
-// preemptLimit is how long preemption may take even if --limit is shorter: all gangs evict before the first is placed.
+// preemptLimit is the time that preemption may take even if --limit is shorter: all gangs evict before the first is
+// placed.
 const preemptLimit = 130 * time.Second
 
-// limit is when a run of the scenario is stopped.
+// limit is the time at which a run of the scenario is stopped.
 func (s scenario) limit(asked time.Duration) time.Duration {
 	if s.Preempt && asked != 0 { // 0: never
 		return max(asked, preemptLimit)
@@ -78,7 +79,7 @@ const (
 	against
 )
 
-// outcome is what came of one scenario: the results of the rounds, by contestant.
+// outcome is the outcome of one scenario: the results of the rounds, by contestant.
 type outcome struct {
 	Scenario string                  `json:"scenario"`
 	Results  [4][]*throughput.Result `json:"results"`
@@ -143,7 +144,7 @@ func (o outcome) show(who int, format string, value func(*throughput.Result) flo
 	return fmt.Sprintf(format, o.of(who, value))
 }
 
-// medians says of how many rounds something is.
+// medians says about how many rounds something is.
 func medians(rounds int) string {
 	if rounds == 1 {
 		return "one round"

@@ -36,7 +36,7 @@ const (
 // ErrNotDownloaded is returned for Helm when its modules are not in the module cache and cannot be downloaded.
 var ErrNotDownloaded = errors.New("its modules cannot be downloaded")
 
-// kubernetesVersion is what the programs of Kubernetes say of themselves.
+// kubernetesVersion is what the programs of Kubernetes say about themselves.
 const kubernetesVersion = "v1.37.0"
 
 // once is the build of a program, of which each process makes one: its tests are all of the same program.
@@ -48,7 +48,7 @@ type once struct {
 // product and withPlugin are the builds of Rollcall and Plugin.
 var product, withPlugin once
 
-// packages are where the programs of other projects lie.
+// packages are the places where the programs of other projects lie.
 var packages = map[string]string{
 	Etcd:              "go.etcd.io/etcd/server/v3",
 	APIServer:         "k8s.io/kubernetes/cmd/kube-apiserver",
