@@ -232,10 +232,9 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 
 // reopen finds where to go on after old broke off. That is old, if its scheduler answers: it cuts off a reader that is
 // slow. Otherwise it is a new part: the log's files, if nobody writes to it any more, or whoever does. A scheduler that
-// ends stops telling before it lets go of the log, and one that begins takes it before it tells. A scheduler that does
-// not say which one it is, as those of early versions, may be another one.
+// ends stops telling before it lets go of the log, and one that begins takes it before it tells.
 func (j *Joined) reopen(ctx context.Context, old *part) error {
-	if info, err := j.client.info(ctx); err == nil && old.by != "" && info.Instance == old.by {
+	if info, err := j.client.info(ctx); err == nil && info.Instance == old.by {
 		return nil
 	}
 	j.mu.Lock()
