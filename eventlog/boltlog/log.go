@@ -34,14 +34,14 @@ func DefaultOptions() Options { return Options{SegmentBytes: 256 << 20, SegmentA
 // A Log is a log in a directory of segments. It is safe for concurrent use: entries may be read while others
 // are appended.
 type Log struct {
-	path     string
-	opts     Options
-	readOnly bool
-	live     bool // a writer has the log: the live segment is not among segments
-	lock     *dirLock
-	dir      *heldDir               // nil if the log is only read
-	damage   *eventlog.DamagedError // what reading ends with; nil for a whole log
-	doubt    error                  // what it ends with otherwise; nil for nothing
+	path       string
+	opts       Options
+	readOnly   bool
+	live       bool // a writer has the log: the live segment is not among segments
+	lock       *dirLock
+	dir        *heldDir               // nil if the log is only read
+	damage     *eventlog.DamagedError // what reading ends with; nil for a whole log
+	endUnknown error                  // what it ends with otherwise; nil for nothing
 
 	appending  sync.Mutex                // held by Append and Close; guards what follows, and writes of what mu guards
 	end        eventlog.Chain            // behind the last durable entry
@@ -81,9 +81,9 @@ func (l *Log) Lacks(why error) {
 	}
 }
 
-// Doubt lets reading end with why, which is no damage: whoever opened the log cannot tell whether it had more. It is
+// EndUnknown lets reading end with why, which is no damage: whoever opened the log cannot tell whether it had more. It is
 // called before the Log is used by others.
-func (l *Log) Doubt(why error) { l.doubt = why }
+func (l *Log) EndUnknown(why error) { l.endUnknown = why }
 
 // Sync brings to the disk what can be read of the log, which a writer that died may not have done: what is written
 // down elsewhere of an entry must not outlive it. Sealed segments before the last were synced when they were sealed.
@@ -289,8 +289,8 @@ func read[T any](
 		}
 		if l.damage != nil {
 			yield(none, l.damage)
-		} else if l.doubt != nil {
-			yield(none, l.doubt)
+		} else if l.endUnknown != nil {
+			yield(none, l.endUnknown)
 		}
 	}
 }

@@ -126,8 +126,8 @@ func (l *Log) beyond(seq, last uint64) error {
 	switch {
 	case l.damage != nil:
 		return l.damage
-	case l.doubt != nil:
-		return l.doubt
+	case l.endUnknown != nil:
+		return l.endUnknown
 	}
 	return fmt.Errorf("%s: there is no entry %d: the last is %d", l.path, seq, last)
 }

@@ -45,8 +45,8 @@ type Report struct {
 	// Failed says why nothing, or not all, of the log could be checked: then Whole is false. It is only set if the log
 	// was to be compared with checkpoints; otherwise there is no report.
 	Failed string `json:"failed,omitempty"`
-	// Doubt says why the log may have had more entries: then Whole is false, though the Entries are good.
-	Doubt            string  `json:"doubt,omitempty"`
+	// EndUnknown says why the log may have had more entries: then Whole is false, though the Entries are good.
+	EndUnknown       string  `json:"doubt,omitempty"`
 	Damage           *Damage `json:"damage,omitempty"`
 	Seconds          float64 `json:"seconds"`
 	EntriesPerSecond float64 `json:"entriesPerSecond"`
@@ -111,12 +111,12 @@ func (r *Report) Err() error {
 		if r.damage != nil {
 			err = errors.Join(r.damage, m)
 		}
-		return errors.Join(err, r.unread(), r.doubt(), r.notCompared())
+		return errors.Join(err, r.unread(), r.endUnknown(), r.notCompared())
 	}
 	if r.damage != nil {
 		return errors.Join(r.damage, r.notCompared())
 	}
-	if err := errors.Join(r.unread(), r.doubt(), r.notCompared()); err != nil {
+	if err := errors.Join(r.unread(), r.endUnknown(), r.notCompared()); err != nil {
 		return err
 	}
 	return errors.Join(r.stateless(), r.badSnapshots())
@@ -175,7 +175,7 @@ func (r *Report) notCompared() error {
 // found writes the damage into the report, or that there is none.
 func (r *Report) found(damage *eventlog.DamagedError) {
 	r.damage = damage
-	if r.Whole = damage == nil && r.Unread == "" && r.Doubt == ""; damage == nil {
+	if r.Whole = damage == nil && r.Unread == "" && r.EndUnknown == ""; damage == nil {
 		return
 	}
 	r.Damage = &Damage{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
@@ -199,12 +199,12 @@ func (r *Report) unread() error {
 	return fmt.Errorf("only a part of %s was checked, %s (%s): verify it again when %s", r.Path, why, r.Unread, when)
 }
 
-// doubt is the error for a log that may have had more entries.
-func (r *Report) doubt() error {
-	if r.Doubt == "" {
+// endUnknown is the error for a log that may have had more entries.
+func (r *Report) endUnknown() error {
+	if r.EndUnknown == "" {
 		return nil
 	}
-	return logs.AdviseOnUnknownEnd(r.Path, errors.New(r.Doubt))
+	return logs.AdviseOnUnknownEnd(r.Path, errors.New(r.EndUnknown))
 }
 
 // stateless is the error for a log from whose entries no state can be made.

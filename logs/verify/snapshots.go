@@ -38,7 +38,7 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 		return series, nil
 	}
 	if err != nil {
-		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
+		v.report.EndUnknown = cmp.Or(v.report.EndUnknown, err.Error())
 		v.report.found(v.report.damage)
 		return series, nil
 	}
@@ -99,7 +99,7 @@ func (v *verifier) needed(series *snapshot.Series) *eventlog.DamagedError {
 		return nil
 	}
 	if err := errors.Join(refused...); errors.Is(err, snapshot.ErrUnreadable) {
-		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
+		v.report.EndUnknown = cmp.Or(v.report.EndUnknown, err.Error())
 		return nil
 	}
 	return &eventlog.DamagedError{

@@ -184,7 +184,7 @@ func (v *verifier) loss() *eventlog.DamagedError {
 	series := snapshot.Series{Store: logs.SnapshotsOf(v.report.Path)}
 	lost, _, err := series.Beyond(last)
 	if err != nil {
-		v.report.Doubt = err.Error()
+		v.report.EndUnknown = err.Error()
 	}
 	if lost == nil {
 		return nil

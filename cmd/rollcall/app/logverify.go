@@ -179,7 +179,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 	case r.Whole:
 		_, err := fmt.Fprintln(w, "whole")
 		return err
-	case r.Damage == nil && r.Doubt == "":
+	case r.Damage == nil && r.EndUnknown == "":
 		_, err := fmt.Fprintf(w, "whole in itself, and %s\n", signedVerdict(r))
 		return err
 	case r.Damage == nil:
@@ -188,7 +188,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 			"NOT KNOWN to be whole; entries %d to %d are good\n  %s\n",
 			r.First,
 			r.First+r.Entries-1,
-			r.Doubt,
+			r.EndUnknown,
 		)
 		return err
 	}
@@ -285,8 +285,8 @@ func writeTail(w io.Writer, r *verify.Report) error {
 			last,
 			r.Unread,
 		)
-	case r.Damage == nil && r.Doubt != "":
-		_, err = fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, last, r.Doubt)
+	case r.Damage == nil && r.EndUnknown != "":
+		_, err = fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, last, r.EndUnknown)
 	case r.Damage == nil && signedVerdict(r) != "":
 		_, err = fmt.Fprintf(w, "whole in itself up to entry %d, and %s\n", last, signedVerdict(r))
 	case r.Damage == nil:
