@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/test/compat"
 )
 
@@ -137,6 +138,53 @@ func TestASimulationOfBeforeGoesOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatWasWrittenBeforeTheFirstReleaseIsRefused gives commands a log and a bundle of behaviour 9: they say which program
+// reads them, and leave them as they are.
+func TestWhatWasWrittenBeforeTheFirstReleaseIsRefused(t *testing.T) {
+	log, dir := filepath.Join(t.TempDir(), "jobs.log"), filepath.Join(oldLogs, "unreleased")
+	if err := os.Mkdir(log, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	unpackInto(t, filepath.Join(dir, "log.tar.gz"), log)
+	segment := filepath.Join(log, "00000000000000000001.seg")
+	before, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, made, cluster := filepath.Join(dir, "bundle"), filepath.Join(t.TempDir(), "made"), kubeconfigOfNobody(t)
+	for _, args := range [][]string{
+		{"log", "info", log}, {"log", "cat", log}, {"log", "verify", log}, {"replay", log},
+		{"explain", log, "pod", "default/a"}, {"log", "export", log, "--out", made}, {"log", "copy", log, made + ".copy"},
+		{"simulate", "--workload", threePods(t), "--nodes", "4x2cpu", "--log", log, "--resume"},
+		{"run", "--kubeconfig", cluster, "--log", log, "--leader-elect=false", "--secure-port=0"},
+		{"log", "info", bundle}, {"replay", bundle}, {"explain", bundle, "pod", "default/a"},
+		{"log", "import", bundle, "--log", made},
+	} {
+		_, complaint, code := ran(t, args...)
+		if code != exitFailed || !strings.Contains(complaint, "entry 1 has format 3, written before the first release of "+
+			"Rollcall: this version reads format 10 and later: read the log with the program that wrote it, or with one built "+
+			"from commit "+eventlog.LastPrerelease+"; the log is not damaged, do not cut it here") {
+			t.Errorf("rollcall %s: exit code %d\n%s", strings.Join(args, " "), code, complaint)
+		}
+	}
+	if after, err := os.ReadFile(segment); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the log is not what it was: %v", err)
+	}
+}
+
+// kubeconfigOfNobody returns the path of a kubeconfig file that names an address where no API server is.
+func kubeconfigOfNobody(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	content := `{"apiVersion":"v1","kind":"Config","current-context":"c","users":[{"name":"u"}],
+"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],
+"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}`
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // unpackedLog returns the path of a log of before, and the flags that name its archive.
