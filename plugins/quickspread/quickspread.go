@@ -40,6 +40,7 @@ type Spread struct {
 	ledger   *topologycount.Ledger
 	key      []byte // memory of the next one
 	rescaler topologycount.Rescaler
+	sums     []float64 // memory of SurveyScore
 
 	// The two refusals there are. Whoever gets one may name this plugin in it, and change nothing else.
 	skewed, unlabeled *fwk.Status
