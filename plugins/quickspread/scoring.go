@@ -236,27 +236,34 @@ func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int, column []int64)
 	if r == nil || !r.current() {
 		return false
 	}
-	least, most := int64(math.MaxInt64), int64(0)
-	for i, score := range column {
-		if r.ignored != nil && r.lacks(at[i]) {
-			column[i] = invalid
-			continue
+	if r.ignored != nil {
+		for i := range column {
+			if r.lacks(at[i]) {
+				column[i] = invalid
+			}
 		}
-		least, most = min(least, score), max(most, score)
 	}
-	s.rescaler.Rescale(column, least, most, func(score int64) int64 { return normalized(score, least, most) })
+	s.normalize(column)
 	return true
 }
 
-// normalized puts a score on upstream's scale: the fewer pods the better.
-func normalized(score, least, most int64) int64 {
-	switch {
-	case score == invalid:
-		return 0
-	case most == 0:
-		return fwk.MaxScore
+// normalize puts the scores on upstream's scale: the fewer pods the better.
+func (s *Spread) normalize(column []int64) {
+	least, most := int64(math.MaxInt64), int64(0)
+	for _, score := range column {
+		if score != invalid {
+			least, most = min(least, score), max(most, score)
+		}
 	}
-	return fwk.MaxScore * (most + least - score) / most
+	s.rescaler.Rescale(column, least, most, func(score int64) int64 {
+		switch {
+		case score == invalid:
+			return 0
+		case most == 0:
+			return fwk.MaxScore
+		}
+		return fwk.MaxScore * (most + least - score) / most
+	})
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
@@ -269,16 +276,15 @@ func (s *Spread) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *
 	if r == nil {
 		return s.PodTopologySpread.NormalizeScore(ctx, state, pod, scores)
 	}
-	least, most := int64(math.MaxInt64), int64(0)
+	column := make([]int64, len(scores))
 	for i := range scores {
-		if r.ignored[scores[i].Name] {
-			scores[i].Score = invalid
-			continue
+		if column[i] = scores[i].Score; r.ignored[scores[i].Name] {
+			column[i] = invalid
 		}
-		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
 	}
+	s.normalize(column)
 	for i := range scores {
-		scores[i].Score = normalized(scores[i].Score, least, most)
+		scores[i].Score = column[i]
 	}
 	return nil
 }

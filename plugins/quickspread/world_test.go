@@ -130,7 +130,8 @@ func (w *world) question() *v1.Pod {
 				Key:      pick(w, v1.LabelTopologyZone, "rack", "disk"),
 				Operator: pick(w, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, "Nonsense"),
 				Values:   []string{pick(w, "z1", "r1", "ssd"), pick(w, "z2", "r2", "r3")}}}}
-			p.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}}
+			required := &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}
+			p.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
 		}
 	}
 	if w.Chance(30) {
