@@ -49,6 +49,7 @@ var rooms = []room{
 	{dir: "internal/backfill", floor: 3},
 	{dir: "plugins", floor: 3},
 	{dir: "plugins/...", floor: 3},
+	{dir: "plugins/internal/plugintest", floor: side, testSupport: true},
 	{dir: "scheduler", floor: 4},
 	{dir: "snapshot", floor: 5},
 	{dir: "logs/bundle", floor: 6},
