@@ -72,12 +72,12 @@ func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := func(inputs ...eventlog.Payload) []scheduler.Effect {
-		effects, err := e.Step(t.Context(), simworkload.Start, inputs)
+	step := func(inputs ...eventlog.Payload) []engine.Effect {
+		ready, err := e.Step(t.Context(), simworkload.Start, inputs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return effects
+		return ready.Effects
 	}
 	for _, n := range spec.Namespaces() {
 		step(&eventlog.Upserted{Resource: eventlog.Namespaces, Object: n})
