@@ -13,7 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/scheduler"
 	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 

@@ -12,7 +12,6 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // recorder makes a recording of two schedulers, one after the other, without servers or processes.
