@@ -359,12 +359,12 @@ func (c *Cluster) group(name types.NamespacedName) int32 {
 // Summary.Measured. An error is ctx's, the scheduler's, or says what about it makes no sense.
 func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (report.Summary, error) {
 	c.scheduler = s
-	idle := 0
+	idle, wake := 0, time.Time{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return report.Summary{}, fmt.Errorf("simulate: %w", err)
 		}
-		t, ok := c.nextInstant(s)
+		t, ok := c.nextInstant(wake)
 		if !ok {
 			break
 		}
@@ -381,11 +381,12 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		if err != nil {
 			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
-		effects, err := s.Step(ctx, workload.Start.Add(t), inputs)
+		ready, err := s.Step(ctx, workload.Start.Add(t), inputs)
 		if err != nil {
 			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
-		if len(inputs) > 0 || len(effects) > 0 {
+		wake = ready.Wake
+		if len(inputs) > 0 || len(ready.Effects) > 0 {
 			idle = 0
 			c.noteActivity()
 		} else if idle++; idle > maxIdleSteps {
@@ -393,8 +394,8 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 				fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
 					workload.Start.Add(t).Format(time.RFC3339Nano), idle)
 		}
-		for _, effect := range effects {
-			if err := c.carryOut(ctx, effect); err != nil {
+		for i := range ready.Effects {
+			if err := c.carryOut(ctx, &ready.Effects[i]); err != nil {
 				return report.Summary{},
 					fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 			}
@@ -420,8 +421,9 @@ func (c *Cluster) progress() Progress {
 	return p
 }
 
-// nextInstant returns when the next step is; ok is false at the end of the simulation.
-func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
+// nextInstant returns when the next step is, at the latest when the scheduler is to be woken; ok is false at the end of
+// the simulation.
+func (c *Cluster) nextInstant(wake time.Time) (t time.Duration, ok bool) {
 	if len(c.answers) > 0 {
 		return c.now, true
 	}
@@ -429,8 +431,8 @@ func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
 	if own {
 		t, ok = c.queue[0].at, true
 	}
-	if at, wake := s.Wake(); wake {
-		w := max(c.now, at.Sub(workload.Start))
+	if !wake.IsZero() {
+		w := max(c.now, wake.Sub(workload.Start))
 		if !own && w-c.lastActivity > c.opts.Quiet {
 			return 0, false
 		}

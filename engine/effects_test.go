@@ -1,8 +1,9 @@
-package live
+package engine_test
 
 import (
 	"context"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,33 +54,46 @@ featureGates: {GenericWorkload: true, DRAWorkloadResourceClaims: true}
 		c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{ofGroup}
 		return &eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: c}
 	}
-	member := pod("member", "5").(*eventlog.Upserted)
+	member := pod("member", "5", "").(*eventlog.Upserted)
 	spec := &member.Object.(*corev1.Pod).Spec
 	spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
 	spec.ResourceClaims = []corev1.PodResourceClaim{
 		{Name: "a", ResourceClaimName: &ours}, {Name: "b", ResourceClaimName: &own},
 	}
-	step := func(inputs ...eventlog.Payload) scheduler.Effect {
+	step := func(inputs ...eventlog.Payload) engine.Effect {
 		t.Helper()
 		now = now.Add(time.Minute)
-		effects, err := eng.Step(context.Background(), now, inputs)
-		if err != nil || len(effects) != 1 {
-			t.Fatalf("%v, the effects are %+v", err, effects)
+		ready, err := eng.Step(context.Background(), now, inputs)
+		if err != nil || len(ready.Effects) != 1 {
+			t.Fatalf("%v, the effects are %+v", err, ready.Effects)
 		}
-		return effects[0]
+		return ready.Effects[0]
 	}
-	r := &run{engine: eng}
-	r.start = 1
-	back := r.request(step(node("small", "4"), claim(ours), claim(own),
-		&eventlog.Upserted{Resource: eventlog.PodGroups, Object: group}, member), nil)
+	back := step(node("small", "4"), claim(ours), claim(own),
+		&eventlog.Upserted{Resource: eventlog.PodGroups, Object: group}, member)
 	if back.Kind != scheduler.GiveBack || !reflect.DeepEqual(back.Devices,
 		[]eventlog.DeviceClaim{{Claim: ours, UID: "claim"}}) || len(back.Claims) > 0 {
 		t.Errorf("what is to be given back is %+v", back)
 	}
-	bind := r.request(step(node("large", "9")), nil)
+	bind := step(node("large", "9"))
 	if bind.Kind != scheduler.Bind || !reflect.DeepEqual(bind.Claims, []string{ours, own}) ||
 		!reflect.DeepEqual(bind.GroupClaims, map[string]resourcev1.ResourceClaimConsumerReference{ours: ofGroup}) ||
 		!reflect.DeepEqual(bind.ClaimUIDs, map[string]types.UID{ours: "claim", own: "claim"}) {
 		t.Errorf("the bind is %+v", bind)
+	}
+}
+
+func TestClaimsOfAPodAreNamedOnce(t *testing.T) {
+	made, direct := "made", "direct"
+	pod := &corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{
+		{Name: "a", ResourceClaimName: &direct},
+		{Name: "b", ResourceClaimTemplateName: &direct},
+		{Name: "c", ResourceClaimName: &direct},
+		{Name: "d", ResourceClaimTemplateName: &direct},
+	}}, Status: corev1.PodStatus{ResourceClaimStatuses: []corev1.PodResourceClaimStatus{
+		{Name: "b", ResourceClaimName: &made}, {Name: "d"}, // d needs none
+	}}}
+	if got := engine.ClaimsOf(pod); !slices.Equal(got, []string{"direct", "made"}) {
+		t.Errorf("the claims are %v", got)
 	}
 }
