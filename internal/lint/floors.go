@@ -55,6 +55,7 @@ var rooms = []room{
 	{dir: "engine", floor: 6},
 	{dir: "replay", floor: 7},
 	{dir: "replay/explain", floor: 7},
+	{dir: "replay/history", floor: 6},
 	{dir: "replay/order", floor: 7},
 	{dir: "replay/explain/answer", floor: 7},
 	{dir: "replay/explain/render", floor: 7},

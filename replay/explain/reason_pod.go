@@ -13,7 +13,7 @@ import (
 // podReason is why the pod is pending, nil if it is not: its gang's reason, or one of its own.
 func podReason(s *podScan, r *rerun, x *answer.Pod, gang *gangHistory) *answer.Reason {
 	m := r.machine
-	p := m.Cluster().Pod(s.uid)
+	p := s.podIn(m)
 	if p == nil || p.Stage == cluster.Binding || p.Stage == cluster.Bound {
 		return nil
 	}

@@ -50,7 +50,7 @@ func withLast(x *answer.Reason, now, last string) string {
 func lastAttempt(x *answer.Reason, r *rerun, f *failure) string {
 	if x.Code == answer.FailedBefore {
 		return fmt.Sprintf("it had its %s before entry %d, with which what is known begins",
-			render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+			render.Count(int64(x.Attempts), "attempt", "attempts"), r.knownFrom())
 	}
 	if f == nil || f == failedBeforeItJoined || !f.known() {
 		return ""
@@ -98,7 +98,7 @@ func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, 
 		return waitsForOthers(x, r, g, f)
 	case answer.FailedBefore:
 		text := fmt.Sprintf("had its %s before entry %d, with which what is known begins",
-			render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+			render.Count(int64(x.Attempts), "attempt", "attempts"), r.knownFrom())
 		if len(x.Shortfall) > 0 {
 			text += "; it " + render.Shortfall(&x.Shortfall[0], r.at)
 		}
@@ -128,7 +128,7 @@ func beingEvictedText(r *rerun, h *gangHistory, g *cluster.Group) string {
 		default:
 			text = "asked to go"
 		}
-		if unknown = unknown || by <= r.opts.Base; !slices.Contains(asked, text) {
+		if unknown = unknown || by <= r.base; !slices.Contains(asked, text) {
 			asked = append(asked, text)
 		}
 	}
@@ -137,7 +137,7 @@ func beingEvictedText(r *rerun, h *gangHistory, g *cluster.Group) string {
 	if len(asked) > 2 {
 		text += ", and more"
 	}
-	if from := r.opts.knownFrom(); unknown && from > 0 {
+	if from := r.knownFrom(); unknown && from > 0 {
 		text += fmt.Sprintf(", before what is known begins with entry %d", from)
 	}
 	return text

@@ -50,7 +50,7 @@ func (r *rerun) try(uid types.UID) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{r: r, own: r.own, now: now, unusable: unusable(nil), byPod: map[string]*answer.Decision{},
-		on: &rerun{opts: r.opts, at: r.at, machine: now.Machine(), done: map[uint64]*answer.Decision{}}}
+		on: &rerun{reading: r.reading, at: r.at, machine: now.Machine(), done: map[uint64]*answer.Decision{}}}
 	for {
 		trace := &framework.Trace{}
 		d, ok := now.Decide(trace)
