@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -154,7 +154,7 @@ func (h *gangHistory) beforeBindResult(m *scheduler.Machine, e eventlog.Entry, p
 	late := p.Decision != 0 && p.Decision != m.AskedBy(p.UID, scheduler.Bind)
 	if failed && !late && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
 		bind := bindOf(e, p)
-		h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
+		h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, phrase.BindOutcome(bind))
 		h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(),
 			pod: nameOf(pod.Object), bind: bind})
 	}

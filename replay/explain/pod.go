@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -152,7 +152,7 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 	e := m.Queue().Find(s.uid)
 	if e != nil && e.Resize() {
 		x.Resize, e = resizeOf(s, r, e), nil
-		x.Resize.Predicate = render.Resize(x)
+		x.Resize.Predicate = phrase.Resize(x)
 		x.Resize.Message = "The resize of pod " + x.Pod + " " + x.Resize.Predicate
 	}
 	if e != nil {
