@@ -1,4 +1,4 @@
-package render
+package phrase
 
 import (
 	"fmt"
@@ -8,8 +8,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
+
+const gangPlugin = coscheduling.Name
 
 // Count is n of something, in words.
 func Count(n int64, one, many string) string {
@@ -22,7 +25,7 @@ func Count(n int64, one, many string) string {
 // Refusals puts refusals into one phrase.
 func Refusals(refusals []answer.Refusal) string {
 	var parts []string
-	merged := mergeRefusals(refusals)
+	merged := MergeRefusals(refusals)
 	for i, r := range merged {
 		if i == 3 {
 			parts = append(parts, "and more")
@@ -143,7 +146,7 @@ func keptFromPod(d *answer.Decision) string {
 		}
 		with, what := ", with ", string(u.Resource)
 		if u.Resource == v1.ResourcePods {
-			with, what = ", with room for ", verb(int(kept.For[0].Amount), "pod", "pods")
+			with, what = ", with room for ", Verb(int(kept.For[0].Amount), "pod", "pods")
 		}
 		shares := sharesText(u, what+" kept for", "for", kept.For, kept.Others, kept.OthersAmount)
 		text.WriteString(with + strings.TrimPrefix(shares, ", "))
@@ -162,8 +165,8 @@ func List(names []string, otherwise string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// mergeRefusals makes one of the rows that read alike, the most nodes first, and drops those that say nothing.
-func mergeRefusals(refusals []answer.Refusal) []answer.Refusal {
+// MergeRefusals makes one of the rows that read alike, the most nodes first, and drops those that say nothing.
+func MergeRefusals(refusals []answer.Refusal) []answer.Refusal {
 	var out []answer.Refusal
 	for _, r := range refusals {
 		if r.Nodes == 0 && r.Reason == "" {
@@ -204,14 +207,14 @@ func noNode(d *answer.Decision, takes string) string {
 		return "there are no nodes"
 	}
 	var byNode, whole []string
-	for _, r := range mergeRefusals(d.Refusals) {
+	for _, r := range MergeRefusals(d.Refusals) {
 		switch {
 		case r.Nodes > 0 && r.Reason == "":
 			byNode = append(byNode, fmt.Sprintf("refused by %s (%s)", r.Plugin, Count(r.Nodes, "node", "nodes")))
 		case r.Nodes > 0:
 			byNode = append(byNode, fmt.Sprintf("%s (%s)", plainReason(r), Count(r.Nodes, "node", "nodes")))
 		default:
-			whole = append(whole, fmt.Sprintf("%s: %s", r.Plugin, reasonText(d, r)))
+			whole = append(whole, fmt.Sprintf("%s: %s", r.Plugin, ReasonText(d, r)))
 		}
 	}
 	reasons := whole
@@ -230,9 +233,9 @@ func noNode(d *answer.Decision, takes string) string {
 	return text + strings.Join(reasons, ", ")
 }
 
-// reasonText is the reason of a refusal. What the gang plugin calls free has what is kept in it: how much that is is
+// ReasonText is the reason of a refusal. What the gang plugin calls free has what is kept in it: how much that is is
 // said behind it.
-func reasonText(d *answer.Decision, r answer.Refusal) string {
+func ReasonText(d *answer.Decision, r answer.Refusal) string {
 	if r.Plugin != gangPlugin || r.Nodes > 0 || d.Gang == nil || !strings.HasSuffix(r.Reason, " free") {
 		return r.Reason
 	}
@@ -255,7 +258,7 @@ func gangStopped(d *answer.Decision, group string, at answer.Point) string {
 	}
 	if d.Evaluated == 0 {
 		for _, r := range d.Refusals {
-			if said, ok := strings.CutPrefix(reasonText(d, r), "pod group "+group+" "); ok && r.Nodes == 0 {
+			if said, ok := strings.CutPrefix(ReasonText(d, r), "pod group "+group+" "); ok && r.Nodes == 0 {
 				return said // the gang plugin's own words
 			}
 		}

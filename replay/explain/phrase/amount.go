@@ -1,4 +1,4 @@
-package render
+package phrase
 
 import (
 	"strconv"
