@@ -15,14 +15,14 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// carryOut does what an effect asks for and keeps the inputs that tell about it for the next step.
+// carryOut carries out an effect, and keeps the resulting inputs for the next step.
 func (c *Cluster) carryOut(ctx context.Context, e scheduler.Effect) error {
 	switch e.Kind {
 	case scheduler.Bind:
 		c.answers = append(c.answers, c.bind(e)...)
 		return nil
 	case scheduler.Evict:
-		// A victim that is gone needs no eviction: its deletion has been told.
+		// A victim that has ended needs no eviction: its deletion is already an input.
 		if i, there := c.live[e.UID]; there {
 			c.answers = append(c.answers, c.endPod(i, c.eviction(e.Seq))...)
 		}
@@ -36,7 +36,7 @@ func (c *Cluster) carryOut(ctx context.Context, e scheduler.Effect) error {
 	return fmt.Errorf("effect of unknown kind %d on pod %s/%s", e.Kind, e.Namespace, e.Name)
 }
 
-// answer asks the extenders about a pod, which may be gone. What they answered before a simulation is resumed is in its
+// answer asks the extenders about a pod, which may have ended. Answers from before a simulation is resumed are in its
 // log.
 func (c *Cluster) answer(ctx context.Context, e scheduler.Effect) error {
 	i, there := c.live[e.UID]
@@ -63,7 +63,7 @@ func (c *Cluster) answer(ctx context.Context, e scheduler.Effect) error {
 		result.Answers = c.opts.Extenders.Ask(ctx, pod, e.Nodes)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // it is no answer of theirs
+		return err // it is not an extender's answer
 	}
 	c.answers = append(c.answers, result)
 	return nil
@@ -94,7 +94,7 @@ func (c *Cluster) podsAt(candidates []eventlog.Candidate) map[string][]*corev1.P
 	return pods
 }
 
-// Node returns a node as it is now, nil if there is none of that name. It must not be changed.
+// Node returns the present node of that name, nil if there is none. It must not be changed.
 func (c *Cluster) Node(name string) *corev1.Node {
 	if node := c.nodes[name]; node != nil {
 		return node.object
@@ -102,8 +102,8 @@ func (c *Cluster) Node(name string) *corev1.Node {
 	return nil
 }
 
-// eviction is how a pod ends whose eviction the decision at entry seq asked for. If nobody knows that decision it is
-// treated as a preemption.
+// eviction returns the ending of a pod whose eviction the decision at entry seq asked for. An unknown decision counts
+// as a preemption.
 func (c *Cluster) eviction(seq uint64) ending {
 	d := c.scheduler.Eviction(seq)
 	switch {
@@ -117,7 +117,7 @@ func (c *Cluster) eviction(seq uint64) ending {
 	return ending{report.Preempted, d.Namespace + "/" + d.Name}
 }
 
-// bind starts a pod on its node, or says why it cannot. The pod is told about by the result alone.
+// bind starts a pod on its node, or returns the reason why it cannot. The result is the only input about the pod.
 func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	answer := func(outcome eventlog.BindOutcome, format string, args ...any) []eventlog.Payload {
 		return []eventlog.Payload{
@@ -156,7 +156,7 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	cycle := c.scheduler.BindingCycle(e.UID)
 	if cycle != nil {
 		// The virtual cluster binds the pod, whether DefaultBinder or another Bind plugin took it.
-		if _, status := cycle.Run(quiet, framework.InOrder); status != nil {
+		if _, status := cycle.Run(silent, framework.InOrder); status != nil {
 			result := &eventlog.BindResult{UID: e.UID, Node: e.Node, Decision: e.Seq}
 			framework.BindFailure(result, status)
 			if inputs = append(inputs, result); claims != nil {
@@ -167,10 +167,10 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	}
 	c.start(i, node)
 	if cycle != nil {
-		cycle.PostBind(quiet)
+		cycle.PostBind(silent)
 	}
 	return append(inputs, answer(eventlog.BindBound, "")...)
 }
 
-// quiet is the context of plugins.
-var quiet = framework.Quiet(context.Background())
+// silent is the context of plugins.
+var silent = framework.Quiet(context.Background())

@@ -21,7 +21,7 @@ type EffectLine struct {
 }
 
 // writeEffects writes a line for each effect that is released because its decision is durable. It implements
-// engine.Options.Observe. What is written was not necessarily carried out: the process may end between the two. The
+// engine.Options.Observe. An effect with a line was not necessarily carried out: the process may end in between. The
 // resumed run writes the line again.
 func (r *run) writeEffects(c engine.Commit) error {
 	if len(c.Effects) == 0 {
@@ -45,7 +45,7 @@ func (r *run) writeEffects(c engine.Commit) error {
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	if _, err := r.Effects.Write(lines); err != nil { // at once: whoever reads it finds whole lines
+	if _, err := r.Effects.Write(lines); err != nil { // at once: a reader of the file finds whole lines
 		return fmt.Errorf("tell of effects: %w", err)
 	}
 	return nil
