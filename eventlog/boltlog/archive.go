@@ -58,10 +58,8 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	if err != nil {
 		return done, err
 	}
-	if paths, err := segmentPaths(path); err != nil {
+	if _, err := segmentPaths(path); err != nil {
 		return done, err
-	} else if paths[0] == path {
-		return done, fmt.Errorf("%w: a log that is one file has no segments", eventlog.ErrReadOnly)
 	}
 	if err := outside(dir, path); err != nil {
 		return done, err

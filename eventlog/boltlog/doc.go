@@ -19,9 +19,6 @@
 //	log   8-byte big-endian sequence number → record (eventlog.AppendRecord), with no gap
 //	snap  empty for now: room for snapshots
 //
-// A segment of format 2 has no trees, which are computed from the entries, and no "last". A log of format 1 is one
-// file without "first", "previous" and "sealed" too: it is read as a log of one segment, and not appended to.
-//
 // # Durability
 //
 // One Append is one bbolt transaction in one segment, hence two fsyncs however many entries it has: the caller gathers

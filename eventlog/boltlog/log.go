@@ -206,9 +206,6 @@ func (l *Log) commit() error {
 			}
 			start = end
 		}
-		if l.tail.Format < formatTree {
-			return nil
-		}
 		return meta.Put(metaLast, key(l.batch.First+uint64(len(l.batch.Ends))-1))
 	})
 }

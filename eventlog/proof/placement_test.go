@@ -1,9 +1,7 @@
 package proof
 
 import (
-	"bytes"
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -220,37 +218,8 @@ func TestEveryAlteredByteOfAPlacementIsRefused(t *testing.T) {
 	})
 }
 
-// TestProofsOfBeforePlacementsAreStillRead reads proofs from the time before format 2.
-func TestProofsOfBeforePlacementsAreStillRead(t *testing.T) {
-	key, err := os.ReadFile("testdata/format1/key.pub")
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := ReadVerifier(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, entry := range map[string]uint64{"inclusion.proof": 5, "consistency.proof": 0} {
-		content, err := os.ReadFile("testdata/format1/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := Decode(content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := p.Check(note.VerifierList(verifier))
-		if err != nil || (got.Entry != nil) != (entry > 0) || entry > 0 && got.Entry.Seq != entry {
-			t.Errorf("%s: %+v, error %v", file, got, err)
-		}
-		if out, err := p.Encode(); err != nil || !bytes.Equal(out, content) {
-			t.Errorf("%s is written otherwise, error %v", file, err)
-		}
-	}
-}
-
-// TestAHostilePlacementTakesLittleMemory has a genuine checkpoint, and records that are costly to decode in the place
-// of the placement's records.
+// TestAHostilePlacementTakesLittleMemory has records that are costly to decode where those of a placement were, and a
+// genuine checkpoint.
 func TestAHostilePlacementTakesLittleMemory(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)

@@ -232,12 +232,11 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 	return nil
 }
 
-// reopen finds the source with which to continue after old broke off. It is old if its scheduler answers: a scheduler
-// disconnects slow readers. Otherwise it is a new part: the log's files if no process writes to the log, or the new
-// writer. A scheduler that ends stops sending before it releases the log, and one that begins takes it before it
-// serves it. A scheduler of an early version, which does not identify itself, may be another one.
+// reopen finds where to go on after old broke off. That is old, if its scheduler answers: it cuts off a reader that is
+// slow. Otherwise it is a new part: the log's files, if nobody writes to it any more, or whoever does. A scheduler that
+// ends stops telling before it lets go of the log, and one that begins takes it before it tells.
 func (j *Joined) reopen(ctx context.Context, old *part) error {
-	if info, err := j.client.info(ctx); err == nil && old.by != "" && info.Instance == old.by {
+	if info, err := j.client.info(ctx); err == nil && info.Instance == old.by {
 		return nil
 	}
 	j.mu.Lock()
