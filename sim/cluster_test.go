@@ -61,8 +61,8 @@ func run(t testing.TB, s Scheduler, nodes []workload.NodePlan, w *workload.Workl
 	return sum
 }
 
-// tell simulates with first fit and compares what it was told, and the summary, with testdata/NAME.txt.
-// REWRITE=1 writes the file: look at the difference before you commit it.
+// tell simulates with first fit and compares its transcript, and the summary, with testdata/NAME.txt. REWRITE=1 writes
+// the file: look at the difference before you commit it.
 func tell(t *testing.T, f *firstFit, nodes []workload.NodePlan, w *workload.Workload, opts Options) report.Summary {
 	t.Helper()
 	sum := run(t, f, nodes, w, opts)
@@ -296,7 +296,7 @@ func TestASimulationEndsWhenOnlyTimeMovesTheScheduler(t *testing.T) {
 	)
 	f := newFirstFit(t)
 	f.retry = time.Minute
-	sum := run(t, f, nodes, w, Options{Quiet: 10 * time.Minute})
+	sum := run(t, f, nodes, w, Options{IdleLimit: 10 * time.Minute})
 	if f.steps != 11 || sum.Pods.Pending != 1 || sum.SpanSeconds != 0 {
 		t.Errorf("%d steps, %+v", f.steps, sum)
 	}
@@ -396,8 +396,8 @@ func TestANodeMayComeBackAsAnotherOne(t *testing.T) {
 }
 
 func TestUtilisationIsWeightedByTimeAndSize(t *testing.T) {
-	// Half of 8 cores is used for 10 s, then, with n2 gone, all of 4 cores for 10 s more: 80 of 120 core-seconds.
-	// What happens before the first arrival and after the last end does not count.
+	// Half of 8 cores is used for 10 s, then, without n2, all of 4 cores for 10 s more: 80 of 120 core-seconds. The
+	// time before the first arrival and after the last end does not count.
 	nodes, w := parse(t, `
 apiVersion: v1
 kind: List

@@ -23,7 +23,7 @@ func (c *Cluster) carryOut(ctx context.Context, e *engine.Effect) error {
 		c.answers = append(c.answers, c.bind(e)...)
 		return nil
 	case scheduler.Evict:
-		// A victim that is gone needs no eviction: its deletion has been told.
+		// A victim that has ended needs no eviction: its deletion is already an input.
 		if i, there := c.live[e.UID]; there {
 			c.answers = append(c.answers, c.endPod(i, eviction(e.Decision))...)
 		}
@@ -37,7 +37,7 @@ func (c *Cluster) carryOut(ctx context.Context, e *engine.Effect) error {
 	return fmt.Errorf("effect of unknown kind %d on pod %s/%s", e.Kind, e.Namespace, e.Name)
 }
 
-// answer asks the extenders about a pod, which may be gone. What they answered before a simulation is resumed is in its
+// answer asks the extenders about a pod, which may have ended. Answers from before a simulation is resumed are in its
 // log.
 func (c *Cluster) answer(ctx context.Context, e *engine.Effect) error {
 	i, there := c.live[e.UID]
@@ -64,7 +64,7 @@ func (c *Cluster) answer(ctx context.Context, e *engine.Effect) error {
 		result.Answers = c.opts.Extenders.Ask(ctx, pod, e.Nodes)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // it is no answer of theirs
+		return err // it is not an extender's answer
 	}
 	c.answers = append(c.answers, result)
 	return nil
@@ -95,7 +95,7 @@ func (c *Cluster) podsAt(candidates []eventlog.Candidate) map[string][]*corev1.P
 	return pods
 }
 
-// Node returns a node as it is now, nil if there is none of that name. It must not be changed.
+// Node returns the present node of that name, nil if there is none. It must not be changed.
 func (c *Cluster) Node(name string) *corev1.Node {
 	if node := c.nodes[name]; node != nil {
 		return node.object
@@ -175,5 +175,5 @@ func (c *Cluster) bind(e *engine.Effect) []eventlog.Payload {
 	return append(inputs, answer(eventlog.BindBound, "")...)
 }
 
-// quiet is the context of plugins.
-var quiet = framework.Quiet(context.Background())
+// silent is the context of plugins.
+var silent = framework.Quiet(context.Background())

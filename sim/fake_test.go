@@ -37,8 +37,8 @@ func ready(effects []scheduler.Effect) (r engine.Ready) {
 	return r
 }
 
-// firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has
-// room; a gang only as a whole. It asserts what a Cluster promises and writes down what it is told.
+// firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has room;
+// a gang only as a whole. It asserts the promises of a Cluster and writes its inputs into a transcript.
 type firstFit struct {
 	blank
 	t       testing.TB
@@ -51,10 +51,10 @@ type firstFit struct {
 	minimum map[types.NamespacedName]int
 	last    time.Time
 	// retry, if not 0, makes it wake that often while pods are pending.
-	retry time.Duration
-	steps int
-	quiet bool // no transcript
-	story []string
+	retry        time.Duration
+	steps        int
+	noTranscript bool // no transcript
+	story        []string
 	// effects, if set, replaces what it decides.
 	effects func(f *firstFit) []scheduler.Effect
 }
@@ -102,7 +102,7 @@ func (f *firstFit) Step(_ context.Context, now time.Time, inputs []eventlog.Payl
 }
 
 func (f *firstFit) tell(now time.Time, format string, args ...any) {
-	if !f.quiet {
+	if !f.noTranscript {
 		f.story = append(f.story, fmt.Sprintf("%-8s %s", now.Sub(workload.Start), fmt.Sprintf(format, args...)))
 	}
 }

@@ -81,7 +81,7 @@ func TestClaimsOfAPodGroupStayUntilItsPodsAreGone(t *testing.T) {
 	}
 }
 
-// What the scheduler asks to give back is, unless a pod runs by now, or it is another claim.
+// The claims that the scheduler asks to free are freed, unless a pod runs by now, or the claim is another one.
 func TestClaimsAreGivenBackAsTheSchedulerAsks(t *testing.T) {
 	d, claim, _, _ := grouped(t)
 	c := &Cluster{devices: d, groupIndex: map[types.NamespacedName]int32{{Namespace: "ns", Name: "g"}: 0},

@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
-// Scheduler is what a simulation drives. Stepping and Advancing make one of an engine.
+// Scheduler is a scheduler as a simulation drives it. Stepping and Advancing make one from an engine.
 type Scheduler interface {
 	// Step takes inputs in at virtual time now, and decides until nothing is left to decide. Without inputs it is
 	// called because the time of the last Ready's Wake has come. now never goes back. The inputs' objects share parts
@@ -30,16 +30,16 @@ type Scheduler interface {
 	View
 }
 
-// View is what reports and timelines read of a scheduler, as it stands after its last step.
+// View is the part of a scheduler's state, after its last step, that reports and timelines read.
 type View interface {
-	// GangAttempts returns how often the scheduler has begun to place the gang, with the gangs that are admitted with
-	// it if there are such, and PodAttempts how often a pod of no gang; 0 for one that is not in its queue.
+	// GangAttempts returns the number of times that the scheduler began to place the gang, together with the gangs
+	// admitted with it. PodAttempts is the same for a pod without a gang. Both are 0 for one that is not in its queue.
 	GangAttempts(namespace, name string) int
 	PodAttempts(namespace, name string) int
-	// Priority returns the priority that the scheduler gives the pod, with its gang if it is in one; ok is false for a
-	// pod that it does not have.
+	// Priority returns the priority that the scheduler gives the pod, or its gang if it is in one; ok is false for an
+	// unknown pod.
 	Priority(uid types.UID) (priority int32, ok bool)
-	// Reservations returns the reservations that stand.
+	// Reservations returns the present reservations.
 	Reservations() []report.Reservation
 }
 
