@@ -21,7 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
@@ -85,7 +85,7 @@ type allocatorHandle struct{ fwk.Handle }
 
 // SharedDRAManager implements fwk.Handle.
 func (h allocatorHandle) SharedDRAManager() fwk.SharedDRAManager {
-	return cluster.ForAllocator(h.Handle.SharedDRAManager())
+	return devices.ForAllocator(h.Handle.SharedDRAManager())
 }
 
 // shareKey is where the cycle's state has the share of maxSelectorCost that each node has.
@@ -99,12 +99,8 @@ func (s selectorShare) Clone() fwk.StateData { return s }
 // PreFilter implements fwk.PreFilterPlugin.
 func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	classes := cluster.ClassesOf(p.handle.SharedDRAManager(), pod)
-	if len(pod.Spec.ResourceClaims) > 0 && cluster.BoundsSelectors(p.handle.SharedDRAManager()) {
-		if pod.Spec.SchedulingGroup != nil && !cluster.SharesGroupClaims(p.handle.SharedDRAManager()) &&
-			utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims) {
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, groupClaims)
-		}
+	classes := devices.ClassesOf(p.handle.SharedDRAManager(), pod)
+	if len(pod.Spec.ResourceClaims) > 0 {
 		for i := range pod.Spec.ResourceClaims {
 			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 			if err != nil || name == nil {
@@ -148,7 +144,7 @@ func (p *boundedDevices) beingMade(pod *v1.Pod) string {
 	if state == nil {
 		return ""
 	}
-	if claim := state.ClaimBeingMade(pod); claim != "" {
+	if claim := state.Devices().BeingMade(pod); claim != "" {
 		return fmt.Sprintf("resourceclaim %q is being made for the extended resources of another pod", claim)
 	}
 	return ""
@@ -176,21 +172,17 @@ func (o overdue) Clone() fwk.StateData { return o }
 // isOverdue reports whether an allocated claim has waited for the binding conditions of its devices for too long: the
 // pod cannot have it as it is. kube-scheduler compares the time of the allocation with the clock on the wall.
 func (p *boundedDevices) isOverdue(claim *resourcev1.ResourceClaim) bool {
-	if !cluster.HasBindingConditions(claim) ||
+	if !devices.HasBindingConditions(claim) ||
 		!utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceBindingConditions) {
 		return false
 	}
 	clock, ok := p.handle.(framework.Handle)
-	at := cluster.AllocatedAt(p.handle.SharedDRAManager(), claim.Namespace, claim.Name)
-	if ready, _ := cluster.DevicesReady(claim); !ok || at == nil || ready {
+	at := devices.AllocatedAt(p.handle.SharedDRAManager(), claim.Namespace, claim.Name)
+	if ready, _ := devices.Ready(claim); !ok || at == nil || ready {
 		return false
 	}
 	return at.Add(p.timeout).Before(clock.Now())
 }
-
-// groupClaims is why a pod of a PodGroup is refused, before behaviour 8, whose claims may be those of its group.
-const groupClaims = "claims of pods of a PodGroup are not supported yet with the feature gate " +
-	"DRAWorkloadResourceClaims, which is off by default"
 
 // Filter implements fwk.FilterPlugin.
 func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
@@ -203,7 +195,7 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 	if other := p.other(state, pod, node); other != nil {
 		return p.resolvable(other.filter(ctx, pod), pod, node)
 	}
-	return p.resolvable(p.filter(p.newSteps(ctx, state), state, state, pod, node), pod, node)
+	return p.resolvable(p.filter(p.newSteps(state), state, state, pod, node), pod, node)
 }
 
 // filter has kube-scheduler's plugin search the node. prepared is the state which that plugin's PreFilter has left, and
@@ -211,9 +203,6 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 func (p *boundedDevices) filter(steps *countedSteps, state, prepared fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo) *fwk.Status {
 	status := p.DynamicResources.Filter(steps, prepared, pod, node)
-	if !steps.bounded {
-		return status
-	}
 	if _, err := state.Read(overdueKey); err == nil && status.IsSuccess() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unavailableClaim)
 	}
@@ -228,14 +217,12 @@ func givenUp(node fwk.NodeInfo, why string) error {
 }
 
 // newSteps returns the bounds of a search on one node.
-func (p *boundedDevices) newSteps(ctx context.Context, state fwk.CycleState) *countedSteps {
-	// The cause of a context is that of the one which it was made from: these are made from none that can end.
-	share, err := state.Read(shareKey)
-	if err != nil { // before behaviour 7
-		log := klog.NewContext(context.Background(), klog.FromContext(ctx))
-		return &countedSteps{Context: log, left: maxAllocationSteps}
+func (p *boundedDevices) newSteps(state fwk.CycleState) *countedSteps {
+	steps := &countedSteps{left: maxAllocationSteps}
+	if share, err := state.Read(shareKey); err == nil { // PreFilter has written it
+		steps.share = uint64(share.(selectorShare))
 	}
-	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare)), bounded: true}
+	// The cause of a context is that of the one which it was made from: this is made from none that can end.
 	log := logr.New(&costSink{p.selectors, steps.spend})
 	steps.Context = klog.NewContext(context.Background(), log)
 	return steps
@@ -253,8 +240,6 @@ type countedSteps struct {
 	share uint64
 	// over says that they have cost more.
 	over bool
-	// bounded says that there is a share.
-	bounded bool
 }
 
 // Err implements context.Context.

@@ -93,7 +93,7 @@ type deviceHandle struct {
 }
 
 func (h *deviceHandle) ClientSet() kubernetes.Interface        { return nil }
-func (h *deviceHandle) SharedDRAManager() fwk.SharedDRAManager { return h.informers.DRA() }
+func (h *deviceHandle) SharedDRAManager() fwk.SharedDRAManager { return h.state.Devices() }
 func (h *deviceHandle) SharedInformerFactory() informers.SharedInformerFactory {
 	return h.informers.Factory()
 }

@@ -387,12 +387,4 @@ func (m *Machine) useRules() {
 	m.cluster.ListWideAntiAffinity(m.rules.listsWide())
 	m.cluster.PreemptNodesFirst(m.rules.choosesNodesFirst())
 	m.cluster.HearOfEvictions(m.rules.hearsOfEvictions())
-	m.cluster.KeepUnresolvedDevices(m.rules.keepsDevices())
-	m.cluster.KeepDevicesBoundElsewhere(m.rules.keepsElsewhere())
-	m.cluster.BoundSelectors(m.rules.boundsSelectors())
-	m.cluster.AwaitDevices(m.rules.awaitsDevices())
-	m.cluster.FreeDevices(m.rules.freesDevices())
-	m.cluster.ShareGroupClaims(m.rules.sharesGroupClaims())
-	m.cluster.MakeClaims(m.rules.makesClaims())
-	m.cluster.FollowDeviceUsers(m.rules.followsDeviceUsers())
 }

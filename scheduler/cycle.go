@@ -43,12 +43,7 @@ func (c *cycle) run() eventlog.Decision {
 	m.wanted.begin()
 	m.recorded.hold()
 	defer func() { m.recorded.release(c.d.Outcome == eventlog.Asked) }() // the cycle that follows records it again
-	if why := m.cluster.Informers().Undecidable(pod, m.rules.allocatesDevices()); why != "" {
-		c.d.Outcome = eventlog.Unschedulable
-		code := fwk.UnschedulableAndUnresolvable.String()
-		c.d.Rejections = []eventlog.Rejection{{Plugin: names.DynamicResources, Code: code, Reason: why}}
-		c.giveUp() // its gang's waiting members cannot go on without it
-	} else if placement := c.profile.Place(m.ctx, c.state, pod, m.at.start, c.trace); placement.Status != nil {
+	if placement := c.profile.Place(m.ctx, c.state, pod, m.at.start, c.trace); placement.Status != nil {
 		c.refuse(placement)
 	} else {
 		c.admit(placement)
@@ -152,18 +147,19 @@ func (c *cycle) admit(placement framework.Placement) {
 
 // noteDevices writes into the decision which devices DynamicResources has reserved for the pod.
 func (c *cycle) noteDevices(pod *v1.Pod) *fwk.Status {
-	if !c.m.rules.allocatesDevices() ||
-		len(pod.Spec.ResourceClaims) == 0 && !c.m.cluster.Informers().StandsForDevices(pod) {
+	all := c.m.cluster.Devices()
+	if len(pod.Spec.ResourceClaims) == 0 && !all.RequestsExtended(pod) {
 		return nil
 	}
-	devices, why := c.m.cluster.Informers().ReservedDevices(pod, c.d.Cycle)
-	if full := c.m.cluster.FullClaim(pod); why == "" {
-		why = full
+	reserved, err := all.Reserved(pod, c.d.Cycle)
+	why := all.FullClaim(pod)
+	if err != nil {
+		why = err.Error()
 	}
 	if why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(names.DynamicResources)
 	}
-	c.d.Devices = devices
+	c.d.Devices = reserved
 	return nil
 }
 

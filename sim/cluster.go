@@ -92,7 +92,7 @@ type Cluster struct {
 	groups     []groupState
 	groupIndex map[types.NamespacedName]int32
 	store      storage
-	devices    devices
+	devices    claimController
 
 	// answers are the inputs that carried-out effects cause, for a step at the same instant.
 	answers []eventlog.Payload
@@ -215,7 +215,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		batches:    map[*workload.Batch]*batchState{},
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
-		devices:    newDevices(work, opts),
+		devices:    newClaimController(work, opts),
 		account:    report.NewAccount(),
 	}
 	if opts.Singles {

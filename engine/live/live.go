@@ -275,8 +275,8 @@ func (r *run) request(e scheduler.Effect, lists map[string][]*v1.Pod) effect.Req
 	}
 	if e.Kind == scheduler.Bind {
 		if p := state.Pod(e.UID); p != nil {
-			request.Claims, request.GroupClaims = effect.ClaimsOf(p.Object), state.GroupClaims(p.Object)
-			request.ClaimUIDs = state.ClaimUIDs(p.Object.Namespace, request.Claims)
+			request.Claims, request.GroupClaims = effect.ClaimsOf(p.Object), state.Devices().GroupClaims(p.Object)
+			request.ClaimUIDs = state.Devices().UIDs(p.Object.Namespace, request.Claims)
 		}
 		for _, c := range e.Devices { // also of a pod that is gone
 			if !slices.Contains(request.Claims, c.Claim) {

@@ -133,15 +133,12 @@ func (pl *plan) make() bool {
 		pl.shorten(n)
 	}
 	slices.SortFunc(pl.victims, moreImportant)
-	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().MaySearchDevices()
+	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().Devices().SearchLeft() > 0
 }
 
 // countsOnOthers reports whether room comes free without anybody's being asked to go. Devices that come free count only
 // if a member that wants some was placed on their node.
 func (pl *plan) countsOnOthers() bool {
-	if !pl.p.view.State().FollowsDeviceUsers() {
-		return len(pl.gone)+len(pl.awaited) > 0
-	}
 	return len(pl.gone) > 0 || slices.ContainsFunc(pl.placed, func(m member) bool {
 		return len(m.pod.Object.Spec.ResourceClaims) > 0 && slices.Contains(pl.awaited, m.node)
 	})
@@ -232,10 +229,10 @@ func (p *Preemption) claimsOf(pod *v1.Pod) (specs string, shared bool) {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return "", false
 	}
-	if !p.view.State().FreesDevices() {
+	if !p.view.State().Devices().Freeable() {
 		return "", true
 	}
-	own, ok := p.view.State().OwnClaims(nil, pod)
+	own, ok := p.view.State().Devices().OwnClaims(nil, pod)
 	return string(own), !ok
 }
 
