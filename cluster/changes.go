@@ -50,11 +50,11 @@ func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 }
 
 // Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
-// node and the pods there, for pods that name no claims, or those that devices.State.AppendClaims says it of: nodes that come and go,
-// images, and all other objects that plugins look at. Those that say what gangs are and who may be disrupted are not
-// among these, nor are those of resources that a configuration declares: plugins of others read them, and nothing of
-// what these answer is remembered. ResourceClaims and ResourceSlices are only if devices are scored as resources, see
-// devices.State.ScoreBy.
+// node and the pods there, for pods that name no claims, or those that devices.State.AppendClaims says it of: nodes
+// that come and go, images, and all other objects that plugins look at. Those that say what gangs are and who may be
+// disrupted are not among these, nor are those of resources that a configuration declares: plugins of others read them,
+// and nothing of what these answer is remembered. ResourceClaims and ResourceSlices are only if devices are scored as
+// resources, see devices.State.ScoreBy.
 func (s *State) Beyond() uint64 { return s.beyond }
 
 // ListVersion returns a number that changes when a node comes or goes, by which the places of others change. It is for

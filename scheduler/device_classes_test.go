@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"

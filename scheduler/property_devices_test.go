@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"

@@ -81,11 +81,11 @@ func (d *State) UIDs(namespace string, names []string) map[string]types.UID {
 // the log are not touched.
 //
 // What is assumed lasts until Forget for every pod that rests on it. A pod rests on it until the claim is logged with
-// that allocation and as reserved for the pod, or for a PodGroup, and the result of the pod's bind is logged. Until then
-// the devices are not free for others, whatever is logged of the claim: the bind of such a pod may be about to write the
-// allocation, a bind that fails takes back what it has written, and one of an earlier process is made again. Exceptions
-// are a claim that is deleted, is another one by its UID, or is logged with another allocation: none of the pods can be
-// bound then.
+// that allocation and as reserved for the pod, or for a PodGroup, and the result of the pod's bind is logged. Until
+// then the devices are not free for others, whatever is logged of the claim: the bind of such a pod may be about to
+// write the allocation, a bind that fails takes back what it has written, and one of an earlier process is made again.
+// Exceptions are a claim that is deleted, is another one by its UID, or is logged with another allocation: none of the
+// pods can be bound then.
 //
 // It is an error, after which nothing is assumed, if a claim is missing, is another one, or has other devices.
 func (d *State) Assume(pod *v1.Pod, list []eventlog.DeviceClaim) (c Changes, err error) {
@@ -286,9 +286,9 @@ func (d *State) drop(key types.NamespacedName, c *Changes) {
 	}
 }
 
-// Reserved returns the devices that the pod's claims have in this cycle, after Reserve of DynamicResources, and that the
-// log does not say they have: those that were allocated now, and those that earlier decisions have allocated. The claim
-// that is made for extended resources comes last. cycle is the number of the cycle.
+// Reserved returns the devices that the pod's claims have in this cycle, after Reserve of DynamicResources, and that
+// the log does not say they have: those that were allocated now, and those that earlier decisions have allocated. The
+// claim that is made for extended resources comes last. cycle is the number of the cycle.
 func (d *State) Reserved(pod *v1.Pod, cycle uint64) (list []eventlog.DeviceClaim, err error) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])

@@ -317,10 +317,9 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 func TestNamesOfMadeClaims(t *testing.T) {
 	f := cluster.New()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "u"}}
-	first := f.Devices().FreeName(pod, 1)
-	if first != f.Devices().FreeName(pod, 1) || !strings.HasPrefix(first, "train-extended-resources-") ||
-		first == f.Devices().FreeName(pod, 2) {
-		t.Errorf("the names are %s, %s, and %s in another cycle", first, f.Devices().FreeName(pod, 1), f.Devices().FreeName(pod, 2))
+	first, again, next := f.Devices().FreeName(pod, 1), f.Devices().FreeName(pod, 1), f.Devices().FreeName(pod, 2)
+	if first != again || !strings.HasPrefix(first, "train-extended-resources-") || first == next {
+		t.Errorf("the names are %s, %s, and %s in another cycle", first, again, next)
 	}
 	mustUpsert(t, f, deviceClaim(first))
 	second := f.Devices().FreeName(pod, 1)

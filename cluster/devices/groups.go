@@ -96,8 +96,8 @@ func isReservedFor(claim *resourcev1.ResourceClaim, uid types.UID) bool {
 	})
 }
 
-// IdleClaims returns the claims of a PodGroup that are reserved for it, if none of its pods that had a node may still be
-// bound; nil if they are to stay. None of its pods may have a node. The feature gate counts, see ShareGroupClaims.
+// IdleClaims returns the claims of a PodGroup that are reserved for it, if none of its pods that had a node may still
+// be bound; nil if they are to stay. None of its pods may have a node. The feature gate counts, see ShareGroupClaims.
 func (d *State) IdleClaims(group *schedulingv1beta1.PodGroup) (idle []eventlog.DeviceClaim) {
 	if !ShareGroupClaims() {
 		return nil

@@ -43,7 +43,8 @@ type Pod struct {
 
 // State is what the entries applied so far say about devices. It is the fwk.SharedDRAManager for plugins. Every answer
 // follows from the objects and decisions alone, in sorted order: upstream's own manager needs an assume cache that
-// compares numeric resource versions, a goroutine for slices, and a resolver whose answer depends on the order of events.
+// compares numeric resource versions, a goroutine for slices, and a resolver whose answer depends on the order of
+// events.
 //
 // It is not safe for concurrent use, except that plugins may read beside each other while nothing changes it.
 type State struct {
@@ -111,8 +112,8 @@ func (d *State) DeviceClasses() fwk.DeviceClassLister { return d.classes }
 // DeviceClassResolver implements fwk.SharedDRAManager.
 func (d *State) DeviceClassResolver() fwk.DeviceClassResolver { return d.classes }
 
-// Changes says what changed about devices, as the rest of the scheduler has to know it. The zero value says that nothing
-// did.
+// Changes says what changed about devices, as the rest of the scheduler has to know it. The zero value says that
+// nothing did.
 type Changes struct {
 	// Nodes are the nodes, by name, that have other devices than before, or devices that are in use otherwise.
 	Nodes []string

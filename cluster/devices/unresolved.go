@@ -6,8 +6,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Devices stay taken, as capacity does, until the result of the bind that may write them is logged: also if the claim is
-// logged with them and then without, and if the pod's deletion comes first. Otherwise another claim could be given
+// Devices stay taken, as capacity does, until the result of the bind that may write them is logged: also if the claim
+// is logged with them and then without, and if the pod's deletion comes first. Otherwise another claim could be given
 // devices that the API server still has in the first one.
 
 // isUnresolved reports whether a bind of the pod may still write its claims.
