@@ -120,8 +120,8 @@ func (f *Informers) List(res eventlog.Resource) []eventlog.Object {
 }
 
 // AppendState appends the canonical form of all objects but pods, nodes and those of devices.State: by resource,
-// namespace, name, each as it was logged, then what decisions assumed of volumes. Equal states give equal bytes whatever
-// way they came about, and restore makes the state of them again.
+// namespace, name, each as it was logged, then what decisions assumed of volumes. Equal states give equal bytes
+// whatever way they came about, and restore makes the state of them again.
 func (f *Informers) AppendState(dst []byte) []byte {
 	for _, res := range f.names {
 		if encodedElsewhere(res) {

@@ -339,7 +339,8 @@ func TestEveryPluginOfTheDefaultProfileCanBeMade(t *testing.T) {
 			if p.Name == "DefaultPreemption" {
 				continue // It is not run here: it reaches for chance and for the API server.
 			}
-			handle := &pluginHandle{informers: state.Informers(), devices: state.Devices(), snapshot: state, profile: profile}
+			handle := &pluginHandle{informers: state.Informers(), devices: state.Devices(), snapshot: state,
+				profile: profile}
 			if _, err := registry[p.Name](t.Context(), args[p.Name], handle); err != nil {
 				t.Errorf("%s: %v", p.Name, err)
 			}

@@ -33,8 +33,8 @@ import (
 // First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
 // of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
 //
-// Nothing is evicted for devices that a pod requests as extended resources. Such a pod leaves nominated pods theirs, and
-// others leave it those that are free while it is nominated. In a rehearsal it has those that are free.
+// Nothing is evicted for devices that a pod requests as extended resources. Such a pod leaves nominated pods theirs,
+// and others leave it those that are free while it is nominated. In a rehearsal it has those that are free.
 
 // tooFew is what kube-scheduler says where devices are taken or not there.
 const tooFew = "cannot allocate all claims"

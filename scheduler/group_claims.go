@@ -62,8 +62,8 @@ func (m *Machine) idleClaims(x *Effect) []eventlog.DeviceClaim {
 	return idle
 }
 
-// idleClaimsOf returns the gang's PodGroup, nil if there is none, and those of its claims that may be given back: no pod
-// of it has a node.
+// idleClaimsOf returns the gang's PodGroup, nil if there is none, and those of its claims that may be given back: no
+// pod of it has a node.
 func (m *Machine) idleClaimsOf(g *cluster.Group) (group *schedulingv1beta1.PodGroup, idle []eventlog.DeviceClaim) {
 	group, ok := g.ObjectOf(eventlog.PodGroups).(*schedulingv1beta1.PodGroup)
 	if !ok || !g.Nodeless() {

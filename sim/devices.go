@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// claimController plays the resource claim controller: it makes claims of ResourceClaimTemplates for pods, and gives the
-// devices of a claim back when nobody uses it any more. It also plays drivers: devices with binding conditions are
+// claimController plays the resource claim controller: it makes claims of ResourceClaimTemplates for pods, and gives
+// the devices of a claim back when nobody uses it any more. It also plays drivers: devices with binding conditions are
 // ready as soon as they are reserved for a pod.
 type claimController struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate

@@ -64,7 +64,8 @@ func TestAClaimThatIsToBeMadeTakesItsDevices(t *testing.T) {
 	}
 	for name, then := range map[string]func(f *cluster.State) (used bool){
 		"the pod is released": func(f *cluster.State) bool {
-			if freed := f.Devices().Forget(pod.UID).Freed; len(freed) != 1 || freed[0].Before.Status.Allocation == nil ||
+			freed := f.Devices().Forget(pod.UID).Freed
+			if len(freed) != 1 || freed[0].Before.Status.Allocation == nil ||
 				freed[0].Now.Status.Allocation != nil {
 				t.Errorf("freed %v", freed)
 			}
