@@ -45,7 +45,7 @@ func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
 		}
 		members = append(members, s.Pod(pod.UID))
 	}
-	if _, lacks := s.free.lacks(needsOf(members, true), 3); lacks {
+	if _, lacks := s.free.lacks(needsOf(members), 3); lacks {
 		t.Error("three devices are lacking")
 	}
 	if _, offered := s.Free(gpu); offered {

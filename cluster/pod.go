@@ -80,7 +80,7 @@ func (p *Pod) OnlyAsked() bool { return p.onlyAsked }
 // asked to go while it had one. Example: a victim of preemption loses its node because its bind failed; its eviction is
 // still outstanding.
 func (s *State) MayBePlaced(p *Pod) bool {
-	return p.Object.DeletionTimestamp == nil && !(s.keepsVerdicts && p.evicted)
+	return p.Object.DeletionTimestamp == nil && !p.evicted
 }
 
 // groupName returns the name of the pod's gang, "" for none.
@@ -157,7 +157,7 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 		}
 	}
 	p.Object, p.info = obj, info
-	p.life = s.declaredLife(obj)
+	p.life = declaredLife(obj)
 	s.restate(p)
 	if node != "" {
 		if obj.Spec.NodeName != node {

@@ -44,7 +44,6 @@ type State struct {
 	withAffinity         nodeSet
 	withAntiAffinity     nodeSet
 	withWideAntiAffinity nodeSet
-	listsWide            bool // see ListWideAntiAffinity
 
 	pods   map[types.UID]*Pod
 	byName map[types.NamespacedName]types.UID
@@ -56,14 +55,8 @@ type State struct {
 	composites map[types.NamespacedName]*Composite
 	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other
 
-	withoutNodes  bool
-	boundsNumbers bool                            // see UseBehaviour
-	keepsVerdicts bool                            // see UseBehaviour
-	knowsLevels   bool                            // see UseBehaviour
-	countsParts   bool                            // see UseBehaviour
-	nodesFirst    bool                            // see PreemptNodesFirst
-	evictionsEnd  bool                            // see HearOfEvictions
-	mine          func(schedulerName string) bool // nil: every pod is
+	withoutNodes bool
+	mine         func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo
 

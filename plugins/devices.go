@@ -218,12 +218,13 @@ func givenUp(node fwk.NodeInfo, why string) error {
 
 // newSteps returns the bounds of a search on one node.
 func (p *boundedDevices) newSteps(state fwk.CycleState) *countedSteps {
-	steps := &countedSteps{left: maxAllocationSteps}
-	if share, err := state.Read(shareKey); err == nil { // PreFilter has written it
-		steps.share = uint64(share.(selectorShare))
+	share, err := state.Read(shareKey)
+	if err != nil {
+		panic("DynamicResources searches for devices without PreFilter: " + err.Error())
 	}
-	// The cause of a context is that of the one which it was made from: this is made from none that can end.
+	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare))}
 	log := logr.New(&costSink{p.selectors, steps.spend})
+	// The cause of a context is that of the one which it was made from: this one is made from none that can end.
 	steps.Context = klog.NewContext(context.Background(), log)
 	return steps
 }

@@ -177,8 +177,7 @@ func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
 
 // wantsMade reports whether the pod requests devices as extended resources.
 func (p *boundedDevices) wantsMade(pod *v1.Pod) bool {
-	state := p.state()
-	return state != nil && devices.RequestsExtended(p.handle.SharedDRAManager(), pod)
+	return p.state() != nil && devices.RequestsExtended(p.handle.SharedDRAManager(), pod)
 }
 
 // beyond returns the pods that want devices and are on node and not on before.

@@ -105,15 +105,8 @@ func (c *cycle) postFilter(placement framework.Placement) (*fwk.PostFilterResult
 	return result, status
 }
 
-// giveUp tells the gang plugin that the pod was refused before Reserve. Before behaviour 6, all Reserve plugins were
-// told.
-func (c *cycle) giveUp() {
-	if c.m.rules.keepsReserved() {
-		c.profile.Refused(c.m.ctx, c.state, c.pod, "")
-		return
-	}
-	c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
-}
+// giveUp tells the gang plugin that the pod was refused before Reserve.
+func (c *cycle) giveUp() { c.profile.Refused(c.m.ctx, c.state, c.pod, "") }
 
 // admit takes a pod with a node through Reserve and Permit.
 func (c *cycle) admit(placement framework.Placement) {
@@ -205,7 +198,7 @@ func (c *cycle) placed(node string) *v1.Pod {
 func (m *Machine) asNominated(pod *v1.Pod) *v1.Pod {
 	node := m.nominated.nodeOf(pod.UID)
 	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
-		if d, why := m.topology.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
+		if d, why := m.topology.domainOf(g); why != "" || d != nil && !d.nodes[node] {
 			node = ""
 		}
 	}

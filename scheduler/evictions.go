@@ -29,7 +29,6 @@ import (
 // Others may count on a pod that is going for somebody else: they wait for it, and have had nobody evicted. While there
 // are any the eviction is wanted. If the pod stays they are tried again.
 //
-// In epochs of behaviours before 5 the state knows none of that. Results change nothing there.
 
 // spareFor is for how long a pod is no victim after an eviction of it was given up.
 const spareFor = 5 * time.Minute
@@ -118,7 +117,7 @@ func (m *Machine) endSparing() {
 		default:
 			m.queue.Move(upstream.EventAssignedPodDelete, p.Placed(), nil)
 		}
-		if m.rules.freesDevices() && m.nominated.wantsDevices(m.cluster.Pod(uid)) {
+		if m.nominated.wantsDevices(m.cluster.Pod(uid)) {
 			tellDevices(m.queue)
 		}
 	}
@@ -133,7 +132,7 @@ func (m *Machine) SparedUntil(uid types.UID) (until eventlog.Time, ok bool) {
 // noteVictims notes for whom the victims of a decision make room. The rest of a gang that has fallen below its minimum
 // makes room for nobody.
 func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
-	if !m.rules.hearsOfEvictions() || d.Outcome == eventlog.Evicted {
+	if d.Outcome == eventlog.Evicted {
 		return
 	}
 	p := &displacement{}
@@ -220,9 +219,6 @@ func (m *Machine) waitingBeside(pod *cluster.Pod) (waiting []*cluster.Pod) {
 			waiting = append(waiting, p)
 		}
 	}
-	if !m.rules.attemptsResizes() {
-		return waiting
-	}
 	for _, p := range m.cluster.PodsOn(pod.Node) {
 		if p != pod && m.entities.awaitsResize(p) {
 			waiting = append(waiting, p)
@@ -263,7 +259,7 @@ func (m *Machine) Unwanted() (unwanted []Effect) {
 // applyEvictResult takes in what came of an eviction. Results for pods that are gone, or of another decision than the
 // one that is outstanding, come late and change nothing.
 func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
-	if !m.rules.hearsOfEvictions() || r.Decision != m.effects.decisionOf(r.UID, Evict) || m.effects.answered[r.UID] {
+	if r.Decision != m.effects.decisionOf(r.UID, Evict) || m.effects.answered[r.UID] {
 		return nil
 	}
 	switch r.Outcome {

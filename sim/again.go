@@ -41,10 +41,10 @@ func ParseRequeue(text string) (Requeue, error) {
 
 // befallen is what befell a planned pod that was preempted, lost or evicted.
 type befallen struct {
-	// submitted is when it arrived for the first time.
+	// submitted is the time at which it arrived for the first time.
 	submitted time.Duration
-	// times is how often a pod was made in its place, and name and uid are those of the last one; without one they are
-	// those of the plan.
+	// times is the number of times that a pod was made in its place, and name and uid are those of the last one;
+	// without one they are those of the plan.
 	times int
 	name  string
 	uid   types.UID
@@ -160,7 +160,7 @@ func (c *Cluster) neverComes(i int32) []eventlog.Payload {
 	return c.leaveForGood(&c.groups[p.group])
 }
 
-// podNames are the names of the pods that are there, and the pods that wait for one of them.
+// podNames are the names of the pods that exist, and the pods that wait for one of them.
 type podNames struct {
 	held    map[types.NamespacedName]int32
 	waiting map[types.NamespacedName][]int32

@@ -25,8 +25,8 @@ const DefaultQuiet = 15 * time.Minute
 // latest is the latest offset at which something can happen: no duration after it leaves the range of a log's time.
 const latest = 190 * 365 * 24 * time.Hour
 
-// maxIdleSteps is how often in a row a scheduler may ask to be woken at an instant at which it then does
-// nothing.
+// maxIdleSteps is the number of times that in a row a scheduler may ask to be woken at an instant at which it then
+// does nothing.
 const maxIdleSteps = 100
 
 // Options are the choices of a simulation.
@@ -60,12 +60,12 @@ type Extenders interface {
 	) []eventlog.ExtenderAnswer
 }
 
-// Progress is where a simulation stands.
+// Progress is the place where a simulation stands.
 type Progress struct {
 	// Now is the virtual time.
 	Now time.Time
 	// Pods is how many pods the workload has; Arrived, Bound and Ended how many of them have arrived, were ever bound,
-	// and are gone for good.
+	// and are gone permanently.
 	Pods, Arrived, Bound, Ended int
 }
 
@@ -111,14 +111,14 @@ type nodeChange struct {
 	cordon bool
 }
 
-// liveNode is a node that is there.
+// liveNode is a node that exists.
 type liveNode struct {
 	plan   int32
 	object *corev1.Node
 	pods   map[int32]struct{}
 }
 
-// phase is where a pod is in its life.
+// phase is the place where a pod is in its life.
 type phase uint8
 
 const (
@@ -136,13 +136,13 @@ type podState struct {
 	// arrived, bound, and ends if it is running and does not run for ever (then 0), are offsets.
 	arrived, bound, ends time.Duration
 	node                 *liveNode
-	// queued says that it stands in the scheduler's queue; placed that it was ever bound.
+	// queued says that it is in the scheduler's queue; placed that it was ever bound.
 	queued, placed bool
 	// ended is how it went, if it is gone.
 	ended report.Outcome
 	// uid is the pod's while it is there.
 	uid types.UID
-	// template is what the pod is now, but for its identity.
+	// template is what the pod is now, except for its identity.
 	template *corev1.Pod
 }
 
@@ -162,8 +162,8 @@ type groupState struct {
 	// planned says that the workload declares it a gang; need is the last minimum that was known.
 	planned bool
 	need    int
-	// left counts planned members that have not ended for good; arrived those that have arrived; running, completed and
-	// pending those that run, have run to their end, and wait; queued those in the scheduler's queue.
+	// left counts planned members that have not ended permanently; arrived those that have arrived; running, completed
+	// and pending those that run, have run to their end, and wait; queued those in the scheduler's queue.
 	left, arrived, running, completed, pending, queued int
 	// waits says that it is counted as a gang that waits.
 	waits bool
@@ -172,7 +172,7 @@ type groupState struct {
 	stands          bool
 	stoodAt, fellAt time.Duration
 	cause           report.Outcome
-	// broken is how often each way to go took its minimum away.
+	// broken is the number of times that each way to go took its minimum away.
 	broken struct{ preempted, lost, evicted int }
 	report.Times
 }
@@ -252,7 +252,7 @@ func (c *Cluster) planNodes() error {
 	c.nodeChanges = make([][]nodeChange, len(c.plans))
 	c.nodeUIDs = make([]types.UID, len(c.plans))
 	stays := map[string]int{}
-	// fails is when the earlier plan for the same name ends; 0 is never.
+	// fails is the time at which the earlier plan for the same name ends; 0 is never.
 	fails := map[string]time.Duration{}
 	for i, p := range c.plans {
 		name := p.Node.Name
@@ -499,7 +499,7 @@ func (c *Cluster) due() ([]eventlog.Payload, error) {
 	return inputs, nil
 }
 
-// happen lets one event happen and returns the inputs that tell of it.
+// happen lets one event happen and returns the inputs that tell about it.
 func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	switch e.kind {
 	case nodeJoins:

@@ -279,7 +279,7 @@ func TestUnboundPodsChangeAndReachTheirDeadline(t *testing.T) {
 	w := &workload.Workload{Pods: []workload.PodPlan{
 		{Namespace: "default", Name: "given-up", Template: huge, Arrival: time.Second, Deadline: time.Minute},
 		{Namespace: "default", Name: "shrunk", Template: huge, Duration: time.Hour, Updates: []workload.PodUpdate{
-			{At: 10 * time.Second, Pod: small}, {At: 20 * time.Second, Pod: huge}, // bound by then: passed over
+			{At: 10 * time.Second, Pod: small}, {At: 20 * time.Second, Pod: huge}, // bound by then: skipped
 		}},
 	}}
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})

@@ -112,7 +112,7 @@ func (d *claimController) check(namespace string, pod *corev1.Pod) error {
 	return nil
 }
 
-// generated returns what the pod's status says of a claim that is made of a template, nil if nothing.
+// generated returns what the pod's status says about a claim that is made of a template, nil if nothing.
 func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
 	for i := range pod.Status.ResourceClaimStatuses {
 		if s := &pod.Status.ResourceClaimStatuses[i]; s.Name == claim {
@@ -195,8 +195,8 @@ func (d *claimController) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName
 	return keys
 }
 
-// bind allocates devices to the claims of a pod and reserves the claims for it, all or none, as a scheduler does before
-// it binds the pod. It returns the inputs that tell of it.
+// bind allocates devices to the claims of a pod and reserves the claims for it, all or none, as a scheduler does
+// before it binds the pod. It returns the inputs that tell about it.
 func (d *claimController) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
 	var claims []*resourcev1.ResourceClaim
 	groups := d.consumers(pod)

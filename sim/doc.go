@@ -1,9 +1,9 @@
 // Package sim is a virtual cluster on a virtual clock. It is the edge that needs no Kubernetes.
 //
 // A Cluster owns what the API server, the kubelets and the controllers own in a real cluster. It turns its world into
-// inputs (a node joins, is cordoned, fails; a pod arrives, ends) and turns the effects of decisions into changes of its
-// world (a bind starts the pod, an eviction ends it). It drives a Scheduler from one virtual instant to the next. It
-// uses no wall clock, no goroutine and no chance: the same plans give the same inputs, bit for bit.
+// inputs (a node joins, is cordoned, fails; a pod arrives, ends) and turns the effects of decisions into changes of
+// its world (a bind starts the pod, an eviction ends it). It drives a Scheduler from one virtual instant to the next.
+// It uses no wall clock, no goroutine and no chance: the same plans give the same inputs, bit for bit.
 //
 // What it models:
 //
@@ -19,11 +19,11 @@
 // the failures after which a Job gives up; claims of a storage class with immediate binding (give them bound); taints
 // that a node controller would add.
 //
-// A simulation of which only the log is left goes on with Resume: a new Cluster receives the effects that the log
+// A simulation of which only the log is left continues with Resume: a new Cluster receives the effects that the log
 // records, and comes to the state of the old one.
 //
-// The package never decides where a pod goes, never opens or writes a log, reads no file and prints nothing. Plans come
-// from package sim/workload, and what a simulation counts goes to package sim/report.
+// The package never decides where a pod goes, never opens or writes a log, reads no file and prints nothing. Plans
+// come from package sim/workload, and what a simulation counts goes to package sim/report.
 //
 // Start reading at Scheduler (what a simulation drives), then Cluster.Run (the loop).
 package sim

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// carryOut does what an effect asks for and keeps the inputs that tell of it for the next step.
+// carryOut does what an effect asks for and keeps the inputs that tell about it for the next step.
 func (c *Cluster) carryOut(ctx context.Context, e scheduler.Effect) error {
 	switch e.Kind {
 	case scheduler.Bind:
@@ -103,7 +103,7 @@ func (c *Cluster) Node(name string) *corev1.Node {
 }
 
 // eviction is how a pod ends whose eviction the decision at entry seq asked for. If nobody knows that decision it is
-// taken for a preemption.
+// treated as a preemption.
 func (c *Cluster) eviction(seq uint64) ending {
 	d := c.scheduler.Eviction(seq)
 	switch {
@@ -117,7 +117,7 @@ func (c *Cluster) eviction(seq uint64) ending {
 	return ending{report.Preempted, d.Namespace + "/" + d.Name}
 }
 
-// bind starts a pod on its node, or says why it cannot. The pod is told of by the result alone.
+// bind starts a pod on its node, or says why it cannot. The pod is told about by the result alone.
 func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	answer := func(outcome eventlog.BindOutcome, format string, args ...any) []eventlog.Payload {
 		return []eventlog.Payload{

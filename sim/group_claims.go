@@ -111,7 +111,7 @@ func (d *claimController) groupGoes(key types.NamespacedName, pods int) []eventl
 	return d.forgetGroup(key)
 }
 
-// podGone is told of each pod of a group that is gone, and how many are left.
+// podGone is told about each pod of a group that is gone, and how many are left.
 func (d *claimController) podGone(key types.NamespacedName, pods int) []eventlog.Payload {
 	if pods > 0 || !d.groups.leaving[key] {
 		return nil
@@ -199,7 +199,7 @@ func (d *claimController) consumers(pod *corev1.Pod) map[string]resourcev1.Resou
 	return devices.GroupClaimsOf(pod, group)
 }
 
-// tellWaiting tells of the pods of a group that have waited for its PodGroup, with their claims.
+// tellWaiting tells about the pods of a group that have waited for its PodGroup, with their claims.
 func (c *Cluster) tellWaiting(key types.NamespacedName) (inputs []eventlog.Payload, err error) {
 	g, ok := c.groupIndex[key]
 	if !ok || c.groups[g].running+c.groups[g].pending == 0 || c.devices.groups.objects[key] == nil {

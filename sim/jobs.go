@@ -28,7 +28,7 @@ func (c *Cluster) Report() []report.Row {
 // Timeline returns how the simulation went, nil without Options.Timeline. It is called after Run.
 func (c *Cluster) Timeline() *report.Timeline { return c.timeline }
 
-// enqueue notes that the pod will stand in the scheduler's queue once that is told of it.
+// enqueue notes that the pod will be in the scheduler's queue once that is told about it.
 func (c *Cluster) enqueue(p *podState) {
 	p.queued = true
 	if p.group >= 0 {
@@ -62,7 +62,7 @@ func (c *Cluster) countAttempts(i int32) {
 	}
 }
 
-// countRest takes down the attempts at whatever still stands in the queue.
+// countRest takes down the attempts at whatever still is in the queue.
 func (c *Cluster) countRest() {
 	for i := range c.groups {
 		if g := &c.groups[i]; g.queued > 0 {

@@ -174,7 +174,7 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	return c.tellPod(i, name.Name)
 }
 
-// tellPod tells of a pod as it is now, after the claims that are made for it.
+// tellPod tells about a pod as it is now, after the claims that are made for it.
 func (c *Cluster) tellPod(i int32, name string) ([]eventlog.Payload, error) {
 	pod := c.build(i, name)
 	if len(pod.Spec.ResourceClaims) == 0 {
@@ -344,8 +344,8 @@ func (c *Cluster) plannedEnd(i int32) report.Outcome {
 	return report.Completed
 }
 
-// endPod takes a pod away. The inputs begin with what tells of its own end; the deletion of its group follows if it was
-// the last member.
+// endPod takes a pod away. The inputs begin with what tells about its own end; the deletion of its group follows if it
+// was the last member.
 func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	name := c.name(i)

@@ -147,7 +147,7 @@ func TestEachPodAndGangHasOneOutcomeAndTheLogSaysTheSame(t *testing.T) {
 	}
 }
 
-// naivePod is what the log says of the pod of one UID.
+// naivePod is what the log says about the pod of one UID.
 type naivePod struct {
 	name    types.NamespacedName
 	group   string
@@ -165,14 +165,14 @@ type naivePod struct {
 	how     report.Outcome
 }
 
-// naiveGang is what the log says of a gang.
+// naiveGang is what the log says about a gang.
 type naiveGang struct {
 	minimum, members, arrived, running, completed, pending, pendingAgain int
 	stands, stood, deleted                                               bool
 	cause                                                                report.Outcome
 }
 
-// naiveCount is what a log says of a simulation.
+// naiveCount is what a log says about a simulation.
 type naiveCount struct {
 	pods           map[types.UID]*naivePod
 	ended          map[report.Outcome]int
@@ -363,7 +363,7 @@ func (g *naiveGang) outcome() report.Outcome {
 	return g.cause
 }
 
-// compare compares with what the simulation says of itself.
+// compare compares with what the simulation says about itself.
 func (n *naiveCount) compare(t *rapid.T, sum report.Summary, rows []report.Row, requeue sim.Requeue) {
 	pods := sum.Pods
 	if all := pods.Completed + pods.Running + pods.Preempted + pods.Lost + pods.Evicted + pods.Failed + pods.Withdrawn +

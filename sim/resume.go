@@ -16,16 +16,16 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// A Resumption goes on with a simulation of which only the log is left. It is a Scheduler, for Cluster.Run
-// on a new Cluster of the same plans: as long as the log has entries it answers as they say, so that the
-// cluster comes to where it was, and where they end it hands over to a scheduler that was opened on the log.
+// A Resumption continues with a simulation of which only the log is left. It is a Scheduler, for Cluster.Run on a new
+// Cluster of the same plans: as long as the log has entries it answers as they say, so that the cluster comes to where
+// it was, and where they end it hands over to a scheduler that was opened on the log.
 //
-// Inputs are compared with those of the log, because the cluster is made of them: if they differ, the log is
-// of another simulation. Recorded decisions are facts: no plugin is asked whether it would decide so again.
+// Inputs are compared with those of the log, because the cluster is made of them: if they differ, the log is of
+// another simulation. Recorded decisions are facts: no plugin is asked whether it would decide so again.
 //
-// The step with which the log ends may be there in part: what is left of it goes to the new scheduler. The
-// effects of that step were perhaps carried out, in a cluster that is lost. The cluster gets them from
-// the new scheduler, which has to ask again for whatever has no result.
+// The step with which the log ends may be there in part: what is left of it goes to the new scheduler. The effects of
+// that step were perhaps carried out, in a cluster that is lost. The cluster gets them from the new scheduler, which
+// has to ask again for whatever has no result.
 type Resumption struct {
 	machine  *scheduler.Machine
 	config   []byte
@@ -40,7 +40,7 @@ type Resumption struct {
 	ahead []*eventlog.Entry // read, not yet applied
 }
 
-// OtherSimulationError says that a log was not written by the simulation that is to go on with it.
+// OtherSimulationError says that a log was not written by the simulation that is to continue with it.
 type OtherSimulationError struct {
 	// Seq is the first entry that is not as this simulation has it.
 	Seq uint64
@@ -59,9 +59,9 @@ func (e *OtherSimulationError) Error() string {
 		e.Recorded, e.Expected)
 }
 
-// Resume makes a Resumption of all entries of a log. m is an empty Machine whose plugins the log's configuration
-// may name, config the configuration that the simulation is to have, and open opens the scheduler that goes
-// on behind the last entry, at a virtual time that is the last step's. Close must be called.
+// Resume makes a Resumption of all entries of a log. m is an empty Machine whose plugins the log's configuration may
+// name, config the configuration that the simulation is to have, and open opens the scheduler that continues behind
+// the last entry, at a virtual time that is the last step's. Close must be called.
 func Resume(entries iter.Seq2[eventlog.Entry, error], m *scheduler.Machine, config []byte,
 	open func(now time.Time) (Scheduler, error)) *Resumption {
 	r := &Resumption{machine: m, config: config, open: open}
@@ -98,8 +98,8 @@ func (r *Resumption) view() View {
 	return viewOf(func() *scheduler.Machine { return r.machine })
 }
 
-// BindingCycle implements Scheduler. Plugins are asked again what came of a bind that the log has: they have to answer
-// the same.
+// BindingCycle implements Scheduler. Plugins are asked again the outcome of a bind that the log has: they have to
+// answer the same.
 func (r *Resumption) BindingCycle(uid types.UID) *framework.Binding {
 	if r.live != nil {
 		return r.live.BindingCycle(uid)
@@ -199,7 +199,7 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 				}
 			} else if _, tick := p.(*eventlog.Tick); !tick || !restarted || e.Time != r.machine.Now() {
 				return nil, false, nil // it is the next step's
-			} // else whoever opened the log again had to log that this step's time had come, to go on with it
+			} // else whoever opened the log again had to log that this step's time had come, to continue with it
 		}
 		r.ahead = r.ahead[1:]
 		if err := r.machine.Apply(*e); err != nil {

@@ -37,7 +37,7 @@ type story struct {
 	requeue sim.Requeue
 	// made is told the cluster, if it is not nil.
 	made func(*sim.Cluster)
-	// ahead has the simulation go on while what was decided is being made durable.
+	// ahead has the simulation continue while what was decided is being made durable.
 	ahead bool
 }
 
@@ -93,7 +93,7 @@ func (s story) run(t testing.TB) (*eventlog.Memory, report.Summary) {
 	return log, sum
 }
 
-// resume goes on with the story behind what the log has.
+// resume continues with the story behind what the log has.
 func (s story) resume(t testing.TB, log engine.Log) (report.Summary, error) {
 	t.Helper()
 	var eng *engine.Engine
@@ -145,10 +145,10 @@ func told(t testing.TB, log engine.Log) []string {
 	return all
 }
 
-// state is the whole state that a log gives but for its position. Every restart of a writer adds an entry,
-// so the number of entries and that of epochs are other ones than without restarts; nothing else may be. The two
-// stand at the beginning of the state's encoding; decisions' numbers stand in it only as long as effects are
-// outstanding or pods wait, which at the end of a simulation is not so.
+// state is the whole state that a log gives except for its position. Every restart of a writer adds an entry, so the
+// number of entries and that of epochs are other ones than without restarts; nothing else may be. The two are at the
+// beginning of the state's encoding; decisions' numbers are in it only as long as effects are outstanding or pods
+// wait, which at the end of a simulation is not so.
 func state(t testing.TB, log engine.Log) []byte {
 	t.Helper()
 	m := scheduler.New(transcripts.Registry())
@@ -321,7 +321,7 @@ const contestedStory = `---
 `
 
 // TestASimulationInWhichPodsComeAgainIsResumedAfterAnyEntry is the same for a contested cluster. What is reported is
-// the same, too: what preempted whom stands in decisions that only the stopped process had made.
+// the same, too: what preempted whom is in decisions that only the stopped process had made.
 func TestASimulationInWhichPodsComeAgainIsResumedAfterAnyEntry(t *testing.T) {
 	s := troubledDemo(t)
 	var err error
@@ -510,7 +510,7 @@ func (l *damagedLog) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.E
 }
 
 // TestALogThatHasCredentialsIsResumed has a log as an earlier version wrote it, with a kubeconfig's path and the
-// userinfo of images. They are logged no more.
+// userinfo of images. They are no longer logged.
 func TestALogThatHasCredentialsIsResumed(t *testing.T) {
 	s := troubledDemo(t)
 	for i := range s.work.Pods {

@@ -22,8 +22,8 @@ type Scheduler interface {
 	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the effects.
 	// Without inputs it is called because Wake's time has come. now never goes back. The inputs' objects share parts
 	// with each other and must not be changed. Decisions need not be durable when their effects are returned: all that
-	// comes of these in a virtual cluster are later inputs. But nobody must be told of the simulation's end before all
-	// is durable.
+	// comes of these in a virtual cluster are later inputs. But nobody must be told about the simulation's end before
+	// all is durable.
 	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
 	// Wake returns when time alone will make work; false if it never will.
 	Wake() (time.Time, bool)
@@ -52,9 +52,9 @@ type View interface {
 // Stepping returns a Scheduler of an engine whose steps wait until everything is durable.
 func Stepping(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Step} }
 
-// Advancing returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must
-// release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the
-// disk (engine.Engine.Sync).
+// Advancing returns a Scheduler of an engine that continues while its decisions are being made durable. The engine
+// must release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait
+// for the disk (engine.Engine.Sync).
 func Advancing(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Advance} }
 
 // driven is an engine as a Scheduler.

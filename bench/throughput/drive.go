@@ -16,15 +16,15 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// nodeBatch is how many nodes one Step is given.
+// nodeBatch is the number of nodes in one Step.
 const nodeBatch = 1000
 
-// stuck is how long nothing may be placed before the rest is given up.
+// stuck is the time without a placement after which the rest is given up.
 const stuck = 30 * time.Second
 
-// drive feeds the engine and observes what becomes durable, and when. While a batch is made durable the next one is
-// decided; with the batch after that, and never sooner, the binds of the first are answered, so that the decisions do
-// not depend on the speed of the disk.
+// drive feeds the engine and observes which entries become durable, and when. The next batch is decided while the one
+// before is made durable. The binds of a batch are answered with the batch after the next one, never sooner, so that
+// the decisions do not depend on the speed of the disk.
 type drive struct {
 	Options
 	log    madeLog
@@ -33,20 +33,20 @@ type drive struct {
 	effects []scheduler.Effect // given out, and not carried out yet
 	carried uint64             // the entry up to which effects are carried out
 
-	answers []eventlog.Payload // what came of binds, for the engine's next inputs
-	given   []time.Time        // when the engine was given each pod, by its number
+	answers []eventlog.Payload // results of binds, for the engine's next inputs
+	given   []time.Time        // the time at which the engine got each pod, by its number
 	placed  []placement        // by the pod's number
 
-	devices workload.InUse // with DRA: what the bound pods have
+	devices workload.InUse // with DRA: the devices of bound pods
 
 	evicted  []int32         // by the runner's number: the order at its end, 0 for none
-	evictors map[string]bool // the gangs for which pods had to go
+	evictors map[string]bool // the gangs that needed evictions
 
 	bound, ended int
-	settled      int // pods whose placement is durable, and waits for nothing any more
+	settled      int // pods whose placement is durable, and no longer waits for anything
 	order        int // placements so far
 	decisions    int
-	unbooked     error // why observe has failed
+	unbooked     error // the reason why observe failed
 	latencies    []time.Duration
 }
 
@@ -57,7 +57,7 @@ type placement struct {
 	timed       bool  // its latency was taken
 	settled     bool
 	bound       bool
-	devices     *resourcev1.AllocationResult // with DRA: what its claim has
+	devices     *resourcev1.AllocationResult // with DRA: its claim's devices
 }
 
 func newDrive(o Options, log madeLog) *drive {
@@ -67,7 +67,7 @@ func newDrive(o Options, log madeLog) *drive {
 		latencies: make([]time.Duration, 0, all)}
 }
 
-// observe books what became durable, in the log's order. It implements engine.Options.Observe.
+// observe books the durable entries, in the log's order. It implements engine.Options.Observe.
 func (d *drive) observe(c engine.Commit) (err error) {
 	defer func() { d.unbooked = err }()
 	for i := range c.Entries {
@@ -130,7 +130,7 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 		}
 	}
 	if p.order != 0 && p.node == int32(node) {
-		return nil // what waited goes on
+		return nil // what waited continues
 	}
 	d.order++
 	if !p.timed {
@@ -154,7 +154,7 @@ func (d *drive) countFinal(uid types.UID) error {
 	return nil
 }
 
-// pod returns what is kept of the pod of that UID, and its number.
+// pod returns the record of the pod with that UID, and its number.
 func (d *drive) pod(uid types.UID) (*placement, int, error) {
 	i, err := workload.Index(uid)
 	if err != nil || i >= len(d.placed) {
@@ -189,7 +189,7 @@ func (d *drive) load(ctx context.Context) error {
 	return d.loadRunners(ctx)
 }
 
-// loadRunners gives the engine what runs from the beginning.
+// loadRunners gives the engine the pods that run from the beginning.
 func (d *drive) loadRunners(ctx context.Context) error {
 	var inputs []eventlog.Payload
 	for g := range d.RunnerGroups() {
@@ -209,8 +209,8 @@ func (d *drive) loadRunners(ctx context.Context) error {
 	return nil
 }
 
-// pods gives the engine the workload, batch after batch, and is done when all binds are answered for and that is
-// durable. When the limit is over the engine is stopped in the middle of what it is at, and is of no more use.
+// pods gives the engine the workload, batch after batch. It returns when all binds are answered and the answers are
+// durable. When the limit is over it stops the engine in the middle of its work; the engine cannot be used afterwards.
 func (d *drive) pods(ctx context.Context, began time.Time) error {
 	if d.Limit > 0 {
 		var cancel context.CancelFunc
@@ -233,7 +233,7 @@ func (d *drive) feed(ctx context.Context, began time.Time) error {
 	for next := 0; d.bound < d.Pods || len(d.answers) > 0 || d.inFlight(); {
 		until := d.until(next)
 		if !d.hasRoom(next, until) {
-			if err := d.carryOutAll(); err != nil { // which may bind those that have to end
+			if err := d.carryOutAll(); err != nil { // this may bind pods that have to end
 				return err
 			}
 		}
@@ -267,7 +267,7 @@ func (d *drive) feed(ctx context.Context, began time.Time) error {
 	return nil
 }
 
-// until returns the number behind the pods that come in one batch with pod next.
+// until returns the number after the last pod that comes in one batch with pod next.
 func (d *drive) until(next int) int {
 	return d.Spec.Until(workload.Turns{Stay: d.Stay, Batch: d.Batch}, next)
 }
@@ -293,10 +293,10 @@ func (d *drive) arrivePod(inputs []eventlog.Payload, i int) []eventlog.Payload {
 	return append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)})
 }
 
-// here is how many bound pods are there.
+// here is the number of bound pods that have not ended.
 func (d *drive) here() int { return d.bound - d.ended }
 
-// hasRoom says whether all those are bound that have to end before the pods from number next up to until come.
+// hasRoom reports whether all the pods are bound that have to end before the pods from number next up to until come.
 func (d *drive) hasRoom(next, until int) bool {
 	for i := d.ended; i < min(until-d.Stay, next); i++ {
 		if !d.placed[i].bound {
@@ -306,7 +306,7 @@ func (d *drive) hasRoom(next, until int) bool {
 	return true
 }
 
-// end adds the ends of the oldest of the pods before number next, so that there is room for those up to until.
+// end adds the ends of the oldest pods before number next, so that there is room for the pods up to until.
 func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Payload {
 	for until-d.ended > d.Stay && d.ended < next {
 		first, end := d.ended, d.Together(d.ended)
@@ -317,7 +317,7 @@ func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Paylo
 		}
 		for i := first; i < end; i++ {
 			inputs = append(inputs, deleted(eventlog.Pods, d.Pod(i)))
-			if d.DRA { // the claim was made for the pod, and goes with it
+			if d.DRA { // the claim was made for the pod, and ends with it
 				inputs = append(inputs, deleted(eventlog.ResourceClaims, d.Claim(i)))
 				d.free(i)
 			}
@@ -334,7 +334,7 @@ func deleted(resource eventlog.Resource, o eventlog.Object) *eventlog.Deleted {
 	return &eventlog.Deleted{Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 }
 
-// idle gives the engine one pod after the other, each when nothing is left to do.
+// idle gives the engine one pod after the other, each when no work is left.
 func (d *drive) idle(ctx context.Context, r *Result) error {
 	if d.Idle == 0 || d.bound < d.Pods {
 		return nil
@@ -367,7 +367,7 @@ func (d *drive) giveAndWait(ctx context.Context, inputs []eventlog.Payload) erro
 	return d.carryOut(d.engine.Machine().Seq())
 }
 
-// give gives the engine inputs, and then waits for what was decided before them, and carries that out.
+// give gives the engine inputs, and then waits for the effects of earlier decisions and carries them out.
 func (d *drive) give(ctx context.Context, inputs []eventlog.Payload) error {
 	before := d.engine.Machine().Seq()
 	effects, err := d.engine.Advance(ctx, time.Now(), inputs)
@@ -378,13 +378,13 @@ func (d *drive) give(ctx context.Context, inputs []eventlog.Payload) error {
 	return d.await(before)
 }
 
-// inFlight says that effects may be asked for that are not carried out yet.
+// inFlight reports whether there may be effects that are not carried out yet.
 func (d *drive) inFlight() bool { return d.carried < d.engine.Machine().Seq() }
 
-// carryOutAll waits for all that was decided, and carries it out.
+// carryOutAll waits for the effects of all decisions, and carries them out.
 func (d *drive) carryOutAll() error { return d.await(d.engine.Machine().Seq()) }
 
-// await waits until entry seq is durable, and carries out what is asked for up to it.
+// await waits until entry seq is durable, and carries out the effects up to it.
 func (d *drive) await(seq uint64) error {
 	effects, err := d.engine.Await(seq)
 	d.effects = append(d.effects, effects...)
@@ -394,8 +394,8 @@ func (d *drive) await(seq uint64) error {
 	return d.carryOut(seq)
 }
 
-// carryOut carries out the effects up to entry seq, which are durable: a bind does nothing, and is answered at once; a
-// pod that is evicted is gone.
+// carryOut carries out the effects up to entry seq, which are durable: a bind does nothing, and is answered at once;
+// an evicted pod is deleted.
 func (d *drive) carryOut(seq uint64) error {
 	d.carried = seq
 	n := 0
@@ -458,7 +458,7 @@ func (d *drive) allocate(p *placement, i int, bind *scheduler.Effect) error {
 	return nil
 }
 
-// free takes the device of a pod back that ends.
+// free takes back the device of a pod that ends.
 func (d *drive) free(i int) {
 	p := &d.placed[i]
 	if err := d.devices.Leave(d.Pod(i).UID, p.devices); err != nil {
@@ -481,7 +481,7 @@ func (d *drive) sleep(ctx context.Context) error {
 	}
 }
 
-// evictions is how many runners are gone.
+// evictions is the number of evicted runners.
 func (d *drive) evictions() (n int) {
 	for _, order := range d.evicted {
 		if order > 0 {
@@ -497,7 +497,7 @@ func (d *drive) progress(doing string, done, of int) {
 	}
 }
 
-// events are the placements of pods that were bound, their ends, and those of runners, in order.
+// events are the placements of bound pods, the ends of pods, and the ends of runners, in order.
 func (d *drive) events() []yardstick.Event {
 	slots := make([]yardstick.Event, d.order+1)
 	used := make([]bool, d.order+1)

@@ -34,17 +34,17 @@ type Archived struct {
 
 // Archive moves the sealed segments of the log at path that have no entry from before on to dir, which is made, with
 // the directories above it, if it is not there. The log then begins with its next segment; where the archived ones are
-// stands in the log's directory, and whoever opens the log finds them there as long as they are there.
+// is in the log's directory, and whoever opens the log finds them there as long as they are there.
 //
-// A writer or readers may have the log: sealed segments are written to by nobody, and readers find them again.
-// If none has it, no writer is let in meanwhile. progress, if it is not nil, is told how many bytes of how many
-// were brought to dir.
+// A writer or readers may have the log: sealed segments are written to by nobody, and readers find them again. If none
+// has it, no writer is let in meanwhile. progress, if it is not nil, is told how many bytes of how many were brought
+// to dir.
 //
-// Each segment stands whole and durable in dir, and what is archived durably in the log's directory, before the
-// first file disappears: whatever step a crash interrupts, the log can be read as before, and Archive with the
-// same arguments does the rest. Errors: those of OpenReadOnly; ErrInUse if someone else is archiving; ErrInside if dir
-// is the log's directory or lies in it; and fs.ErrExist if dir is a log itself or has segments of another. A damaged
-// log is not archived.
+// Each segment stands whole and durable in dir, and what is archived durably in the log's directory, before the first
+// file disappears: whatever step a crash interrupts, the log can be read as before, and Archive with the same
+// arguments does the rest. Errors: those of OpenReadOnly; ErrInUse if someone else is archiving; ErrInside if dir is
+// the log's directory or lies in it; and fs.ErrExist if dir is a log itself or has segments of another. A damaged log
+// is not archived.
 func Archive(path string, before uint64, dir string, progress func(done, total int64)) (Archived, error) {
 	done, err := archive(path, before, dir, progress)
 	if err != nil {
@@ -58,10 +58,8 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	if err != nil {
 		return done, err
 	}
-	if paths, err := segmentPaths(path); err != nil {
+	if _, err := segmentPaths(path); err != nil {
 		return done, err
-	} else if paths[0] == path {
-		return done, fmt.Errorf("%w: a log that is one file has no segments", eventlog.ErrReadOnly)
 	}
 	if err := outside(dir, path); err != nil {
 		return done, err
@@ -218,7 +216,7 @@ func (l *Log) archivable(before uint64) []Facts {
 		if filepath.Dir(f.Path) != filepath.Clean(l.path) {
 			continue // archived before
 		}
-		last := i == len(l.segments)-1 && !l.live // beside a writer the live segment stands behind the last of these
+		last := i == len(l.segments)-1 && !l.live // beside a writer the live segment is behind the last of these
 		if last || !f.Sealed || f.Extra != 0 || f.Last >= before {
 			break
 		}
@@ -361,8 +359,8 @@ func stage(segments []Facts, dir string, progress func(done, total int64)) (tota
 	return total, durable.Sync(dir)
 }
 
-// stageOne gives the file from a second name, or makes a copy of it if that is not possible: on another file
-// system. What stands there already must be the same.
+// stageOne gives the file from a second name, or makes a copy of it if that is not possible: on another file system.
+// What is there already must be the same.
 func stageOne(from, to string) error {
 	from, err := filepath.EvalSymlinks(from) // a link to a link may lead to nothing from there
 	if err != nil {
@@ -378,7 +376,7 @@ func stageOne(from, to string) error {
 	return err
 }
 
-// copyFile makes a copy that is durable but for its name, and that is what was read back.
+// copyFile makes a copy that is durable except for its name, and that is what was read back.
 func copyFile(from, to string) error {
 	in, err := regular.Open(from)
 	if err != nil {
@@ -459,8 +457,8 @@ func sameContent(a, b string) (bool, error) {
 	}
 }
 
-// discard removes the segments from the log's directory, the first one first, each durably before the next: what
-// is left has no gap. None is removed that does not stand in dir too.
+// discard removes the segments from the log's directory, the first one first, each durably before the next: what is
+// left has no gap. None is removed that is not in dir too.
 func discard(segments []Facts, dir string) error {
 	for _, f := range segments {
 		if err := standsTwice(f.Path, filepath.Join(dir, filepath.Base(f.Path))); err != nil {

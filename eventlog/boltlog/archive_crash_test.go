@@ -71,7 +71,7 @@ func recordArchiving(t *testing.T) (r crashfs.Recording, created int) {
 }
 
 // checkArchived says what is wrong with what a crash left in dir: an entry that cannot be read, a log that does not
-// go on, an archiving that cannot be finished.
+// continue, an archiving that cannot be finished.
 func checkArchived(dir string) error {
 	path, opts := filepath.Join(dir, recordedLog), everyAppend
 	archive := filepath.Join(dir, archivingDir)

@@ -59,7 +59,7 @@ func (b *beginning) agrees(dir string, f Facts) error {
 }
 
 // recall finds the archived segments before next, in o.Archives or where b says, as far back as they follow one
-// another, in order. The error says why there are no more, if there should be.
+// another, in order. The error says why there are no further ones, if there should be.
 func (o Options) recall(b *beginning, next Facts) (segments []Facts, err error) {
 	if b == nil {
 		return nil, nil
@@ -87,8 +87,8 @@ func (o Options) recall(b *beginning, next Facts) (segments []Facts, err error) 
 }
 
 // lastThatEnds returns the facts of the last of paths, which are in the order of their first entries, that ends where
-// end does, and the paths before it; none if there is none. Others are passed over: they are of another log. If
-// there is none, the error is about one that is damaged, which may have been it, or one that has its name's place.
+// end does, and the paths before it; none if there is none. Others are skipped: they are of another log. If there is
+// none, the error is about one that is damaged, which may have been it, or one that has its name's place.
 func lastThatEnds(paths []string, end Facts) (facts Facts, left []string, err error) {
 	var another error
 	for i, path := range slices.Backward(paths) {

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// bbolt believes what its pages say of each other: a single wrong bit in the page that names the buckets may
-// hide all entries, and one in a branch page may send it round in a circle for good. So the few pages that lead
-// to the entries are looked at before bbolt is asked for any. The entries themselves have checksums.
+// bbolt believes what its pages say about each other: a single wrong bit in the page that names the buckets may hide
+// all entries, and one in a branch page may send it round in a circle permanently. So the few pages that lead to the
+// entries are examined before bbolt is asked for any. The entries themselves have checksums.
 
 // The flags of bbolt's pages and elements, and the sizes of what is in a page.
 const (
@@ -134,9 +134,9 @@ func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
 	return roots, nil
 }
 
-// checkInline sees that the page of a bucket that stands in the root page itself is a leaf whose elements lie one
-// behind the other and fill it: bbolt writes it so, and panics in the middle of an append where there are more or less
-// of them.
+// checkInline sees that the page of a bucket that is in the root page itself is a leaf whose elements lie one behind
+// the other and fill it: bbolt writes it so, and panics in the middle of an append where there are more or less of
+// them.
 func checkInline(page []byte) error {
 	if len(page) < pageHeaderSize {
 		return fmt.Errorf("it has %d bytes", len(page))

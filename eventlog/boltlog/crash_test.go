@@ -162,9 +162,9 @@ func newCrashOracle(t *testing.T, r crashfs.Recording) *crashOracle {
 	return o
 }
 
-// check says what is wrong with what a crash left in dir after ops operations: an acknowledged entry that is
-// lost, one that was never appended, a log that cannot be opened or does not go on, a reader that is told
-// something else than the writer.
+// check says what is wrong with what a crash left in dir after ops operations: an acknowledged entry that is lost, one
+// that was never appended, a log that cannot be opened or does not continue, a reader that is told something else than
+// the writer.
 func (o *crashOracle) check(dir string, ops int) error {
 	path := filepath.Join(dir, recordedLog)
 	seen, err := lastReadable(path)

@@ -19,9 +19,9 @@ import (
 // tmpSuffix is what the names end in of what is being made. A crash leaves it behind.
 const tmpSuffix = ".tmp"
 
-// Create makes a new, empty log at path, a directory, and opens it for appending. It fails if anything
-// stands there (fs.ErrExist). A crash in the middle leaves nothing at path, at most a directory beside it
-// whose name begins with path's and ends in ".tmp".
+// Create makes a new, empty log at path, a directory, and opens it for appending. It fails if anything is there
+// (fs.ErrExist). A crash in the middle leaves nothing at path, at most a directory beside it whose name begins with
+// path's and ends in ".tmp".
 func (o Options) Create(path string) (*Log, error) { return o.CreateFrom(path, eventlog.Origin{}) }
 
 // CreateFrom is Create for a log that begins behind entry origin.Seq of another one, of which it is a part: it
@@ -69,7 +69,7 @@ func create(path string, origin eventlog.Origin) error {
 	if err := errors.Join(dir.createSegment(origin), dir.close()); err != nil {
 		return err
 	}
-	// What came to stand at path meanwhile is not replaced, unless it is an empty directory.
+	// A file that appeared at path meanwhile is not replaced, unless it is an empty directory.
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (c *cursor) fill(s *Segment, last uint64) error {
 		at := b.Cursor()
 		k, rec := at.First()
 		if c.next > s.First {
-			// From the entry before on, so that nothing between the two is passed over.
+			// From the entry before on, so that nothing between the two is skipped.
 			at.Seek(key(c.next - 1))
 			k, rec = at.Next()
 		}
@@ -73,7 +73,7 @@ func (c *cursor) link(s *Segment, b *bolt.Bucket) error {
 	return nil
 }
 
-// drain yields what fill copied, as decode (entry or record) makes it of a record, and says whether to go on.
+// drain yields what fill copied, as decode (entry or record) makes it of a record, and says whether to continue.
 func drain[T any](c *cursor, decode func(rec []byte) (T, error), yield func(T, error) bool) bool {
 	var none T
 	start := 0
@@ -105,13 +105,13 @@ func (c *cursor) entry(rec []byte) (eventlog.Entry, error) {
 	return e, c.pass(err)
 }
 
-// record returns the next record, checked but for its payload.
+// record returns the next record, checked except for its payload.
 func (c *cursor) record(rec []byte) (eventlog.Record, error) {
 	r, err := c.chain.Record(rec)
 	return r, c.pass(err)
 }
 
-// pass goes on behind the next record, of which the chain says err.
+// pass continues behind the next record, of which the chain says err.
 func (c *cursor) pass(err error) error {
 	if err == nil && c.seg.Sealed && c.chain.Seq == c.seg.Last && c.chain.Hash != c.seg.Hash {
 		err = fmt.Errorf("its record has the hash %x, but the segment was sealed with %x", c.chain.Hash, c.seg.Hash)

@@ -35,7 +35,7 @@ func unreadable(file *os.File, err error) error {
 	return readToEnd(file)
 }
 
-// readToEnd returns the error with which reading all of the file ends, nil at its end. Holes are passed over where the
+// readToEnd returns the error with which reading all of the file ends, nil at its end. Holes are skipped where the
 // system tells where they are.
 func readToEnd(file *os.File) error {
 	b := make([]byte, 1<<20)

@@ -117,7 +117,7 @@ func damageContent(first uint64, n int) []eventlog.Entry {
 	return entries
 }
 
-// put makes the files what they were, but for one.
+// put makes the files what they were, except for one.
 func (d *damagedLog) put(t damageTry) error {
 	if d.changed {
 		if err := os.RemoveAll(d.dir); err != nil {
@@ -147,8 +147,8 @@ func (d *damagedLog) put(t damageTry) error {
 	return errors.Join(err, f.Close())
 }
 
-// try sees what comes of one damage, also to an Append if more is asked. say is called before bbolt's check of
-// the structure, and after it.
+// try sees the outcome of one damage, also to an Append if more is asked. say is called before bbolt's check of the
+// structure, and after it.
 func (d *damagedLog) try(t damageTry, more bool, count *damageCount, say func(checking bool)) error {
 	if err := d.put(t); err != nil {
 		return err

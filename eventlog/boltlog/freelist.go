@@ -62,7 +62,7 @@ func (w *pageWalk) checkFreelist(list uint64) error {
 	return nil
 }
 
-// readFreelist reads the numbers in the list that begins with page id, which goes on over pages that are there.
+// readFreelist reads the numbers in the list that begins with page id, which continues over pages that exist.
 func (w *pageWalk) readFreelist(id uint64) ([]uint64, error) {
 	head := make([]byte, pageHeaderSize+8)
 	if _, err := w.file.ReadAt(head, int64(id)*w.size); err != nil {
@@ -72,7 +72,7 @@ func (w *pageWalk) readFreelist(id uint64) ([]uint64, error) {
 	count := uint64(binary.NativeEndian.Uint16(head[10:]))
 	over := uint64(binary.NativeEndian.Uint32(head[pageOverflowAt:]))
 	at := uint64(pageHeaderSize)
-	if count == 0xFFFF { // more than fit into the header: their number stands before them
+	if count == 0xFFFF { // more than fit into the header: their number is before them
 		count = binary.NativeEndian.Uint64(head[pageHeaderSize:])
 		at += 8
 	}

@@ -79,7 +79,7 @@ func lockForReading(dir string) (*dirLock, error) {
 }
 
 // writerWithoutLock says who writes to the log at dir though its LOCK does not show it: the file was removed, and
-// perhaps made anew. bbolt has a lock of its own on the file that it writes to.
+// perhaps made again. bbolt has a lock of its own on the file that it writes to.
 func writerWithoutLock(dir string) (writer, err error) {
 	paths, err := segmentPaths(dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func (l *dirLock) release() error {
 	return l.f.Close()
 }
 
-// self is what a writer says of itself.
+// self is what a writer says about itself.
 func self() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -130,8 +130,7 @@ func self() string {
 	return fmt.Sprintf("process %d (%s) on host %s", os.Getpid(), filepath.Base(os.Args[0]), host)
 }
 
-// holder says who has the lock of f: a writer, by what stands in it, or readers. The file's time is when the
-// writer came.
+// holder says who has the lock of f: a writer, by what is in it, or readers. The file's time is when the writer came.
 func holder(f *os.File) error {
 	readers := lockedBy(f, "READ")
 	if flock(f, false) == nil {

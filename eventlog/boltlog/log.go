@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// SegmentBytes is the size that a segment does not exceed, unless one Append does. 0: no limit.
 	SegmentBytes int64
-	// SegmentAge is how long after a segment's first entry, by the entries' own time, none is added to it.
-	// 0: no limit.
+	// SegmentAge is the time that after a segment's first entry, by the entries' own time, none is added to it. 0: no
+	// limit.
 	SegmentAge time.Duration
 	// Archives are directories with segments that were archived, beside those of which the log says that they are
 	// there. If there are any, it is an error that one is not found.
@@ -34,14 +34,14 @@ func DefaultOptions() Options { return Options{SegmentBytes: 256 << 20, SegmentA
 // A Log is a log in a directory of segments. It is safe for concurrent use: entries may be read while others
 // are appended.
 type Log struct {
-	path     string
-	opts     Options
-	readOnly bool
-	live     bool // a writer has the log: the live segment is not among segments
-	lock     *dirLock
-	dir      *heldDir               // nil if the log is only read
-	damage   *eventlog.DamagedError // what reading ends with; nil for a whole log
-	doubt    error                  // what it ends with otherwise; nil for nothing
+	path       string
+	opts       Options
+	readOnly   bool
+	live       bool // a writer has the log: the live segment is not among segments
+	lock       *dirLock
+	dir        *heldDir               // nil if the log is only read
+	damage     *eventlog.DamagedError // what reading ends with; nil for a whole log
+	endUnknown error                  // what it ends with otherwise; nil for nothing
 
 	appending  sync.Mutex                // held by Append and Close; guards what follows, and writes of what mu guards
 	end        eventlog.Chain            // behind the last durable entry
@@ -68,8 +68,8 @@ var _ eventlog.Log = (*Log)(nil)
 // Path returns the path that the log was opened by.
 func (l *Log) Path() string { return l.path }
 
-// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries
-// behind Last that only the writer can tell of.
+// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries behind
+// Last that only the writer can tell about.
 func (l *Log) Live() bool { return l.live }
 
 // Lacks lets reading end with damage behind the last entry, because of what whoever opened the log knows from
@@ -81,9 +81,9 @@ func (l *Log) Lacks(why error) {
 	}
 }
 
-// Doubt lets reading end with why, which is no damage: whoever opened the log cannot tell whether it had more. It is
+// EndUnknown lets reading end with why, which is no damage: whoever opened the log cannot tell whether it had more. It is
 // called before the Log is used by others.
-func (l *Log) Doubt(why error) { l.doubt = why }
+func (l *Log) EndUnknown(why error) { l.endUnknown = why }
 
 // Sync brings to the disk what can be read of the log, which a writer that died may not have done: what is written
 // down elsewhere of an entry must not outlive it. Sealed segments before the last were synced when they were sealed.
@@ -206,9 +206,6 @@ func (l *Log) commit() error {
 			}
 			start = end
 		}
-		if l.tail.Format < formatTree {
-			return nil
-		}
 		return meta.Put(metaLast, key(l.batch.First+uint64(len(l.batch.Ends))-1))
 	})
 }
@@ -292,8 +289,8 @@ func read[T any](
 		}
 		if l.damage != nil {
 			yield(none, l.damage)
-		} else if l.doubt != nil {
-			yield(none, l.doubt)
+		} else if l.endUnknown != nil {
+			yield(none, l.endUnknown)
 		}
 	}
 }

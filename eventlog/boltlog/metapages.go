@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Where bbolt has what it says of a file, in each of the first two pages: a page's header, 56 bytes, and their
+// Where bbolt has what it says about a file, in each of the first two pages: a page's header, 56 bytes, and their
 // checksum. In the machine's byte order.
 const (
 	pageHeaderSize = 16

@@ -20,27 +20,31 @@ var (
 	ErrNoSegments = fmt.Errorf("%w: it is a directory without segments", ErrNotALog)
 )
 
-// FormatError says that a file has a layout that this program does not know.
+// FormatError says that another version of Rollcall wrote a log, with a layout that this one does not read: a newer one,
+// or one from before the first release.
 type FormatError struct {
 	Path string
-	// Format is the file's; this program reads up to the constant Format.
+	// Format is the file's.
 	Format uint32
 }
 
 // Error implements error.
 func (e *FormatError) Error() string {
+	if e.Format < Format {
+		return fmt.Sprintf("%s: the log has layout %d, written before the first release of Rollcall: this version reads "+
+			"layout %d: read the log with the program that wrote it, or with one built from commit %s", e.Path, e.Format,
+			Format, eventlog.LastPrerelease)
+	}
 	return fmt.Sprintf("%s: the log has format %d, written by a newer version of Rollcall: this one reads up to %d",
 		e.Path, e.Format, Format)
 }
 
 // Open opens the log at path for appending, for this Log alone. It does what a crash has left undone, and
 // checks every segment's place among the others and the last record. Errors: fs.ErrNotExist, ErrInUse,
-// ErrNotALog, ErrReadOnly (a log of one file), a *FormatError, or an *eventlog.DamagedError.
+// ErrNotALog, a *FormatError, an *eventlog.FormatError or an *eventlog.DamagedError.
 func (o Options) Open(path string) (*Log, error) {
-	if paths, err := segmentPaths(path); err != nil {
+	if _, err := segmentPaths(path); err != nil {
 		return nil, err
-	} else if paths[0] == path {
-		return openSingle(path)
 	}
 	lock, err := lockForWriting(path)
 	if err != nil {
@@ -55,18 +59,6 @@ func (o Options) Open(path string) (*Log, error) {
 
 // Open is DefaultOptions().Open.
 func Open(path string) (*Log, error) { return DefaultOptions().Open(path) }
-
-// openSingle says why a log of one file cannot be appended to.
-func openSingle(path string) (*Log, error) {
-	s, err := openSegment(path, true)
-	if err != nil {
-		return nil, err
-	}
-	return nil, errors.Join(
-		fmt.Errorf("open log %s: %w: a log that is one file is not appended to any more", path, eventlog.ErrReadOnly),
-		s.close(),
-	)
-}
 
 // takeOver fills l with what stands on the disk, and makes it whole.
 func (l *Log) takeOver() error {
@@ -184,17 +176,14 @@ func (o Options) OpenReadOnly(path string) (*Log, error) { return o.openReadOnly
 
 // openReadOnly is OpenReadOnly; with alone no writer can open the log while it is open.
 func (o Options) openReadOnly(path string, alone bool) (*Log, error) {
-	paths, err := segmentPaths(path)
+	if _, err := segmentPaths(path); err != nil {
+		return nil, err
+	}
+	lock, err := lockForReading(path)
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{path: path, opts: o, readOnly: true}
-	if paths[0] == path {
-		return l, l.loadSingle()
-	}
-	if l.lock, err = lockForReading(path); err != nil {
-		return nil, err
-	}
+	l := &Log{path: path, opts: o, readOnly: true, lock: lock}
 	l.live = l.lock == nil
 	free, err := l.load(alone)
 	if err != nil || free {
@@ -209,18 +198,6 @@ func (o Options) openReadOnly(path string, alone bool) (*Log, error) {
 
 // OpenReadOnly is DefaultOptions().OpenReadOnly.
 func OpenReadOnly(path string) (*Log, error) { return DefaultOptions().OpenReadOnly(path) }
-
-// loadSingle fills l with a log of one file.
-func (l *Log) loadSingle() (err error) {
-	if l.tail, err = openSegment(l.path, true); err != nil {
-		return err
-	}
-	l.segments, l.last = []Facts{l.tail.Facts}, l.tail.Last
-	if errors.As(l.tail.Sound(), &l.damage) {
-		l.last = min(l.last, l.damage.Seq-1)
-	}
-	return nil
-}
 
 // load fills l, which is only read, with what stands on the disk, and says whether a writer may come from now on: not
 // if l is to be alone.
@@ -260,8 +237,8 @@ type SegmentFile struct {
 	Bytes int64
 }
 
-// OwnFiles returns the segments that stand in the directory of a log, in order, by their names alone. Others may
-// archive or remove the first ones meanwhile.
+// OwnFiles returns the segments that are in the directory of a log, in order, by their names alone. Others may archive
+// or remove the first ones meanwhile.
 func OwnFiles(path string) ([]SegmentFile, error) {
 	paths, err := segmentPaths(path)
 	if err != nil {
@@ -285,7 +262,7 @@ func OwnFiles(path string) ([]SegmentFile, error) {
 
 // Files are the segments of a log, for whoever looks at them one by one.
 type Files struct {
-	// Paths are the segments in order, archived ones that are found first; a log of one file is one segment.
+	// Paths are the segments in order, archived ones that are found first.
 	Paths []string
 	// Before are the facts of the segment before the first, as far as they are known: the zero Facts if the
 	// first one is the log's first.
@@ -304,12 +281,8 @@ type Files struct {
 // List finds the segments of the log at path. Errors: fs.ErrNotExist, ErrNotALog, an *eventlog.DamagedError if it
 // cannot be told where the log begins.
 func (o Options) List(path string) (*Files, error) {
-	paths, err := segmentPaths(path)
-	if err != nil {
+	if _, err := segmentPaths(path); err != nil {
 		return nil, err
-	}
-	if paths[0] == path {
-		return &Files{Paths: paths}, nil
 	}
 	lock, err := lockForReading(path)
 	if err != nil {
@@ -379,14 +352,14 @@ func SegmentOf(path string) (log string, ok bool) {
 	return filepath.Dir(path), err == nil && !info.IsDir()
 }
 
-// segmentPaths returns the segments of the log at path in order: path itself if it is a file.
+// segmentPaths returns the segments of the log at path in order.
 func segmentPaths(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	if !info.IsDir() {
-		return []string{path}, nil
+		return nil, notADirectory(path)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -409,6 +382,17 @@ func segmentPaths(path string) ([]string, error) {
 	}
 	slices.Sort(paths) // twenty digits each: the order of their numbers
 	return paths, nil
+}
+
+// notADirectory says why the file at path is not a log: it is a segment of one, a log of layout 1, which was one file, or
+// something else.
+func notADirectory(path string) error {
+	if log, ok := SegmentOf(path); ok {
+		return &fs.PathError{Op: "open", Path: path,
+			Err: fmt.Errorf("%w: it is a file of one: name the log, %s", ErrNotALog, log)}
+	}
+	_, err := openSegment(path, true) // which fails: it does not have a segment's name
+	return err
 }
 
 // emptied says of a directory without segments that there was a log in it, as damage, or returns nil.

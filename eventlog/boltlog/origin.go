@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// originName is the file that says of a log that its first entry is not in its directory, and why. A log
-// without it begins with entry 1: if that is missing, the log is damaged.
+// originName is the file that says about a log that its first entry is not in its directory, and why. A log without it
+// begins with entry 1: if that is missing, the log is damaged.
 const originName = "ORIGIN"
 
 // originFormat is the version of that file's content that this package writes, and the highest that it reads.
@@ -32,8 +32,8 @@ type Part struct {
 	Dir   string `json:"dir"`
 }
 
-// A beginning is what stands in ORIGIN: the log's own entries begin behind Origin. Those before are in the
-// Archived parts, without a gap, as far back as those go.
+// A beginning is what is in ORIGIN: the log's own entries begin behind Origin. Those before are in the Archived parts,
+// without a gap, as far back as those go.
 type beginning struct {
 	Format   int             `json:"format"`
 	Origin   eventlog.Origin `json:"origin"`

@@ -13,7 +13,7 @@ const (
 	metaFreelistAt = 48 // of a meta page: the number of the page of the free list, 8 bytes
 )
 
-// checkOverflow sees that no page says of itself that it continues over more pages than there are: bbolt's own
+// checkOverflow sees that no page says about itself that it continues over more pages than there are: bbolt's own
 // check takes a page's word for it, and makes a note of each of them, up to four billion.
 func (s *Segment) checkOverflow(tx *bolt.Tx) error {
 	size := int64(tx.DB().Info().PageSize)

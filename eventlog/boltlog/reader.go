@@ -95,7 +95,7 @@ func (r *reader) close() {
 }
 
 // Pick yields the entries of seqs, which ascend, as Read does: each is checked against the record before it. A segment
-// is opened once. What stands between them is not read, and damage there not found.
+// is opened once. What is between them is not read, and damage there not found.
 func (l *Log) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		last, err := l.Last()
@@ -126,8 +126,8 @@ func (l *Log) beyond(seq, last uint64) error {
 	switch {
 	case l.damage != nil:
 		return l.damage
-	case l.doubt != nil:
-		return l.doubt
+	case l.endUnknown != nil:
+		return l.endUnknown
 	}
 	return fmt.Errorf("%s: there is no entry %d: the last is %d", l.path, seq, last)
 }

@@ -69,10 +69,6 @@ func (l *Log) rotate() error {
 // successor returns the place where the next segment begins.
 func (l *Log) successor() (end eventlog.Origin, err error) {
 	end = eventlog.Origin{Seq: l.end.Seq, Hash: l.end.Hash}
-	if l.tail.Tree == nil { // its format has none
-		end.Tree, err = eventlog.TreeAt(context.Background(), l, l.last)
-		return end, err
-	}
 	if end.Tree, err = l.tail.treeAt(l.last); err == nil {
 		tree := end.Tree.Clone()
 		l.tail.tree = &tree
@@ -92,14 +88,11 @@ func (l *Log) retire(end eventlog.Origin) error {
 
 // writeSeal says in the segment where it ends.
 func (s *Segment) writeSeal(end eventlog.Chain) error {
-	value := append(key(end.Seq), end.Hash[:]...)
-	if s.Format >= formatTree {
-		tree, err := s.treeAt(end.Seq)
-		if err != nil {
-			return err
-		}
-		value = tree.AppendNodes(value)
+	tree, err := s.treeAt(end.Seq)
+	if err != nil {
+		return err
 	}
+	value := tree.AppendNodes(append(key(end.Seq), end.Hash[:]...))
 	return s.update(func(tx *bolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
 		if err := s.unchanged(tx.Bucket(bucketLog), meta, end.Seq); err != nil {
@@ -109,8 +102,8 @@ func (s *Segment) writeSeal(end eventlog.Chain) error {
 	})
 }
 
-// unchanged returns a *eventlog.SupersededError if what stands in the segment is not what its writer left: entry last
-// is the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some
+// unchanged returns a *eventlog.SupersededError if what is in the segment is not what its writer left: entry last is
+// the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some
 // network file systems, this keeps two writers from writing over each other.
 func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	found, rec := s.First-1, []byte(nil)
@@ -122,7 +115,7 @@ func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	}
 	superseded := &eventlog.SupersededError{Expected: last}
 	if found == last {
-		return superseded // the other writer has sealed it, and goes on in the next one
+		return superseded // the other writer has sealed it, and continues in the next one
 	}
 	superseded.Actual = found
 	if e, _, err := eventlog.DecodeRecord(rec); err == nil {
@@ -134,14 +127,12 @@ func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 // seal makes the facts those of a segment that was sealed at end, and cut.
 func (f *Facts) seal(end eventlog.Origin) {
 	f.Last, f.Sealed, f.Hash, f.Extra = end.Seq, true, end.Hash, 0
-	if f.Format >= formatTree {
-		tree := end.Tree.Clone()
-		f.SealedTree = &tree
-	}
+	tree := end.Tree.Clone()
+	f.SealedTree = &tree
 }
 
 // trim cuts a sealed segment to what bbolt uses of it, so that bytes behind its end are damage. It cuts no file but
-// held; nil stands for the one that there is.
+// held; nil means the one that there is.
 func (d *heldDir) trim(name string, held fs.FileInfo) error {
 	f, err := d.openFile(name, os.O_RDWR)
 	if err != nil {

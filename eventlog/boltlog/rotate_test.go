@@ -313,7 +313,7 @@ func TestFirstSegmentMissing(t *testing.T) {
 	}
 }
 
-// The successor cannot be made: nothing of the Append is there, and opening the log again goes on.
+// The successor cannot be made: nothing of the Append is there, and opening the log again continues.
 func TestFailedRotationHasUnknownOutcome(t *testing.T) {
 	path := newSegments(t, 1, 10)
 	l, err := everyAppend.Open(path)

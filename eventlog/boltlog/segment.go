@@ -22,20 +22,9 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// Format is the version of the files' layout that this package writes, and the highest that it reads.
-// Versions are a ladder: none is ever reused.
-//
-//	1  one file: buckets meta, log and snap
-//	2  a segment of a log: meta has "first" and "previous", and "sealed" at the end
-//	3  meta has "tree", and so has the seal; meta has "last"
+// Format is the version of the files' layout, the only one that this package reads and writes. Versions are a ladder:
+// none is ever reused. Logs of versions 1 and 2 were written before the first release.
 const Format = 3
-
-const (
-	// formatSingle is the format of logs that are one file.
-	formatSingle = 1
-	// formatTree is the first format whose segments know the tree over the entries before them.
-	formatTree = 3
-)
 
 // The buckets and the keys of bucketMeta.
 var (
@@ -59,7 +48,7 @@ const (
 	fileMode = 0o600
 	// suffix is what the names of segments end in.
 	suffix = ".seg"
-	// lockTimeout is how long opening a file waits for another process to let go of it.
+	// lockTimeout is the time that opening a file waits for another process to let go of it.
 	lockTimeout = time.Second
 	// initialMmapSize is address space, not memory. While the file is smaller, a writer that makes it grow
 	// need not wait for readers.
@@ -74,12 +63,10 @@ const (
 	fillPercent = 0.95
 )
 
-// Facts are what a segment says of itself.
+// Facts are what a segment says about itself.
 type Facts struct {
 	// Path is the file.
 	Path string
-	// Format is the version of its layout.
-	Format uint32
 	// First is the number of the first entry, or the one that it will have.
 	First uint64
 	// Last is the number of the last entry, First-1 if there is none.
@@ -90,19 +77,19 @@ type Facts struct {
 	Sealed bool
 	// Hash is the last record's hash as the seal has it, all zeros if there is none.
 	Hash [32]byte
-	// Tree is the hash tree over the entries before the first, nil if the format has none. SealedTree is that
-	// over all up to the last, as the seal has it.
+	// Tree is the hash tree over the entries before the first. SealedTree is that over all up to the last, as the seal
+	// has it. They are nil in Facts that were not read from a segment.
 	Tree, SealedTree *merkle.Tree
 	// Extra is how many bytes the file has behind what bbolt uses. A sealed segment that has a successor
 	// has none.
 	Extra int64
-	// Overrun says that entries stand behind the seal.
+	// Overrun says that entries are behind the seal.
 	Overrun bool
 	// Halved says that one of the file's first two pages is damaged, and with it, it may be, the last commit:
 	// nothing tells how many entries that had.
 	Halved bool
-	// Noted is the last entry as each Append notes it beside the entries, 0 if there is none or the format has
-	// none: a damaged page may hide the last entries, and nothing else would tell.
+	// Noted is the last entry as each Append notes it beside the entries, 0 if there is none: a damaged page may hide
+	// the last entries, and nothing else would tell.
 	Noted uint64
 }
 
@@ -116,7 +103,7 @@ func (f Facts) Sound() error {
 		err = errors.New(
 			"one of the file's first two pages is damaged, and what was appended last may have been lost with it",
 		)
-	case f.Format >= formatTree && f.Noted != f.Last && (f.Noted != 0 || f.Last >= f.First):
+	case f.Noted != f.Last && (f.Noted != 0 || f.Last >= f.First):
 		err = fmt.Errorf("the segment's last entry is %d, but %d was noted as the last one", f.Last, f.Noted)
 	case f.Extra%pageSize != 0:
 		err = fmt.Errorf("%d bytes stand behind the file's end, which is no whole number of pages", f.Extra)
@@ -196,7 +183,7 @@ func options(readOnly bool) *bolt.Options {
 	return o
 }
 
-// OpenSegment opens one segment, or a log of one file, for reading. Nothing is asked of its neighbours
+// OpenSegment opens one segment for reading. Nothing is asked of its neighbours
 // (Facts.Follows is for that), and no lock of the log is taken. Errors: fs.ErrNotExist, ErrInUse (it is being
 // written to), ErrNotALog, a *FormatError, or an *eventlog.DamagedError.
 func OpenSegment(path string) (*Segment, error) { return openSegment(path, true) }
@@ -313,7 +300,7 @@ func (s *Segment) openDB(readOnly bool) error {
 func (s *Segment) check(named bool) error {
 	nominal := s.First
 	return s.view(nominal, func(tx *bolt.Tx) error {
-		if named {
+		if named { // of another file it is not known yet that it is one
 			if err := s.checkPages(tx); err != nil {
 				return err
 			}
@@ -321,17 +308,12 @@ func (s *Segment) check(named bool) error {
 		if err := s.readMeta(tx); err != nil {
 			return err
 		}
-		if named != (s.Format != formatSingle) {
-			return s.damaged(nominal, fmt.Errorf("a file of format %d may not have this name", s.Format))
+		if !named {
+			return s.damaged(nominal, errors.New("it is a segment of a log that does not have its name"))
 		}
 		if s.First != nominal {
 			first := s.First
 			return s.damaged(nominal, fmt.Errorf("the segment is another one: it begins with entry %d", first))
-		}
-		if !named { // only now it is known to be a log
-			if err := s.checkPages(tx); err != nil {
-				return err
-			}
 		}
 		return s.findLast(tx.Bucket(bucketLog))
 	})
@@ -383,14 +365,15 @@ func (s *Segment) readMeta(tx *bolt.Tx) error {
 	if len(format) != 4 {
 		return s.damaged(s.First, errors.New("the format's version is missing"))
 	}
-	if s.Format = binary.BigEndian.Uint32(format); s.Format > Format || s.Format == 0 {
-		return &FormatError{Path: s.Path, Format: s.Format}
+	switch f := binary.BigEndian.Uint32(format); f {
+	case Format:
+	case 0:
+		return s.damaged(s.First, errors.New("the format's version is 0: the first one is 1"))
+	default:
+		return &FormatError{Path: s.Path, Format: f}
 	}
 	if tx.Bucket(bucketLog) == nil {
 		return s.damaged(s.First, errors.New("the bucket of entries is missing"))
-	}
-	if s.Format == formatSingle {
-		return nil
 	}
 	first, previous, sealed := meta.Get(metaFirst), meta.Get(metaPrevious), meta.Get(metaSealed)
 	if len(first) != 8 || len(previous) != 32 || (sealed != nil && len(sealed) < 40) {
@@ -417,15 +400,9 @@ func (s *Segment) readNoted(meta *bolt.Bucket) error {
 	return nil
 }
 
-// readTrees reads what the segment and its seal say of the hash tree.
+// readTrees reads what the segment and its seal say about the hash tree.
 func (s *Segment) readTrees(meta *bolt.Bucket) error {
 	sealed := meta.Get(metaSealed)
-	if s.Format < formatTree {
-		if len(sealed) > 40 {
-			return s.damaged(s.First, errors.New("the seal is too long"))
-		}
-		return nil
-	}
 	nodes := meta.Get(metaTree)
 	tree, err := merkle.Parse(s.First-1, nodes)
 	if nodes == nil {
@@ -463,7 +440,7 @@ func (s *Segment) findLast(b *bolt.Bucket) error {
 	case s.Sealed:
 		s.Overrun = last > s.Last
 	default:
-		if s.Last = last; last < s.First && s.Tree != nil {
+		if s.Last = last; last < s.First {
 			tree := s.Tree.Clone()
 			s.tree = &tree
 		}

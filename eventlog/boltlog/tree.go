@@ -23,9 +23,6 @@ func (l *Log) KnownTree(_ context.Context, size uint64) (merkle.Tree, error) {
 		f := &l.segments[i]
 		consider(f.Tree)
 		consider(f.SealedTree)
-		if f.First == 1 {
-			consider(&merkle.Tree{})
-		}
 	}
 	empty := len(l.segments) == 0 && l.begin == nil
 	l.mu.Unlock()

@@ -97,7 +97,7 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 	d.deciding = ""
 }
 
-// isApart says whether a pod and one that is nominated must not be beside each other. From behaviour 5 on ours keeps
+// isApart says whether a pod and one that is nominated must not be beside each other. Ours keeps
 // such a pod out of the way of the nominated one, and kube-scheduler does not (scheduler/apart.go): which nodes are
 // feasible, and what follows, is not compared.
 func (d *duel) isApart(pod *v1.Pod) bool {

@@ -139,6 +139,8 @@ var sideways = []neighbours{
 	{"logs/verify", "logs/audit", "a log is verified against signed checkpoints, which audit reads and compares"},
 	{"plugins", "plugins/coscheduling", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/preemption", "package plugins is the registry: it names every plugin of ours"},
+	{"plugins/quickaffinity", "plugins/internal/topologycount", "it counts pods for both plugins, and knows neither"},
+	{"plugins/quickspread", "plugins/internal/topologycount", "it counts pods for both plugins, and knows neither"},
 	{"plugins", "plugins/quickaffinity", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/quickfit", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},

@@ -27,15 +27,15 @@ func (w watchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// SetIdleTime makes readers wait for so long for the next byte, and returns what makes it as it was.
+// SetIdleTime sets the time that readers wait for the next byte. undo restores it.
 func SetIdleTime(d time.Duration) (undo func()) {
 	was := idleTime
 	idleTime = d
 	return func() { idleTime = was }
 }
 
-// SetLimits makes the servers that are begun from now on let so many readers and connections be, for so long, and
-// returns what makes it as it was. Zero leaves a limit as it is.
+// SetLimits sets the number of readers and connections, and their time limits, of servers that begin from now on. undo
+// restores them. Zero leaves a limit unchanged.
 func SetLimits(readers, connections int, ask, take time.Duration) (undo func()) {
 	was := defaultLimits
 	if readers != 0 {

@@ -17,7 +17,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins/quickaffinity"
 )
 
 const (
@@ -382,11 +381,10 @@ func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 	}
 }
 
-// A pod's cycle may go on after its memo has gone, and the topologies with it.
-func TestACycleOutlivesItsMemo(t *testing.T) {
+// A pod's cycle may go on after its counts are dropped, and the topologies with them.
+func TestACycleOutlivesItsCounts(t *testing.T) {
 	w := zonedWorld(t, 20)
 	b := newBoth(t, w, config.InterPodAffinityArgs{})
-	b.ours.SetMaxMemory(1)
 	for _, node := range w.nodes[:10] {
 		node.Node().Labels["rack"] = "r"
 	}
@@ -399,18 +397,16 @@ func TestACycleOutlivesItsMemo(t *testing.T) {
 	if !ok {
 		t.Fatal("PreFilter does not pass")
 	}
-	for i := range quickaffinity.LeastMemos + 1 {
-		w.prepare(b, appPod("q", fmt.Sprint("app-", i)))
-	}
-	if n, _ := b.ours.Topologies(); n != 0 { // none of these apps has a pod
-		t.Fatalf("there are %d topologies, that of racks among them", n)
+	w.prepare(b, apartPod("q", nil, "tier", "new"))
+	if b.ours.Kept(pod) {
+		t.Fatal("the counts are still there")
 	}
 	w.surveyFilter("after", a, seen)
 	for _, node := range w.nodes {
 		a.filter(t, "after", node, seen)
 	}
-	if seen["passes"] != 10 {
-		t.Errorf("%d nodes pass, not 10", seen["passes"])
+	if seen["passes"] != 10 || seen["surveyed filters"] != 0 {
+		t.Errorf("not 10 nodes pass, or all are surveyed: %v", seen)
 	}
 }
 

@@ -3,36 +3,36 @@ package quickspread
 import (
 	"context"
 	"math"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+
+	"github.com/rollcall-sched/rollcall/plugins/internal/topologycount"
 )
 
 // scoringKey is where PreScore leaves the scoring.
 const scoringKey fwk.StateKey = "PreScore" + podtopologyspread.Name + "/quick"
 
-// scoring is what the memo said of soft constraints when the pod's PreScore was run. Nobody changes it.
+// scoring is what one pod's cycle sees of soft constraints. Nobody changes it.
 type scoring struct {
-	memo    *memo
-	version uint64 // of the memo
-	scales  []scale
-	ignored map[string]bool // the names of the nodes that lack a label and have no score
+	topologycount.Reading
+	rules   *rules
+	scales  []scale         // one for each rule
+	ignored map[string]bool // the names of the feasible nodes that lack a label and have no score
 }
 
-// scale is what a constraint adds to a node's score.
+// scale says what a constraint adds to a node's score.
 type scale struct {
-	host    bool      // by the pods on the node itself
+	each    bool      // by the pods on the node itself
 	weight  float64   // of each pod
 	less    float64   // maxSkew - 1
-	domains []float64 // else: what it adds, by domain
+	domains []float64 // what it adds, by domain; unless each
 }
 
-// of returns what so many pods add, in upstream's words scoreForCount.
+// of returns what so many pods add. Upstream calls it scoreForCount.
 // As there, a machine of another architecture may round it otherwise: docs/ARCHITECTURE.md, under Determinism.
-func (s *scale) of(pods int) float64 { return float64(pods)*s.weight + s.less }
+func (s *scale) of(pods int64) float64 { return float64(pods)*s.weight + s.less }
 
 // Clone implements fwk.StateData.
 func (s *scoring) Clone() fwk.StateData { return s }
@@ -47,7 +47,7 @@ func scoringOf(state fwk.CycleState) *scoring {
 	return nil
 }
 
-// skip is what the plugin answers that has nothing to do for the pod. It must not be changed.
+// skip is the answer when the plugin has nothing to do for the pod. It must not be changed.
 var skip = fwk.NewStatus(fwk.Skip)
 
 // PreScore implements fwk.PreScorePlugin.
@@ -70,80 +70,83 @@ func (s *Spread) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if len(q.constraints) == 0 || len(nodes) == 0 {
 		return skip
 	}
-	m, err := s.memos.of(q, len(nodes))
+	c, err := s.count(ctx, q, nodes)
 	if err != nil {
-		return s.PodTopologySpread.PreScore(ctx, state, pod, feasible) // it says what is wrong in its own words
+		return s.PodTopologySpread.PreScore(ctx, state, pod, feasible) // it reports the error in its own words
 	}
-	m.update(klog.FromContext(ctx), nodes)
-	made := newScoring(m, q, feasible)
-	if made == nil {
+	r := s.newScoring(c, q, feasible)
+	if r == nil {
 		return s.PodTopologySpread.PreScore(ctx, state, pod, feasible)
 	}
-	state.Write(scoringKey, made)
+	state.Write(scoringKey, r)
 	return nil
 }
 
-// newScoring weighs the constraints by how many domains the feasible nodes are in. It returns nil if one of these is
-// not in the memo.
-func newScoring(m *memo, q question, feasible []fwk.NodeInfo) *scoring {
-	s := &scoring{memo: m, version: m.version, scales: make([]scale, len(m.rules))}
-	seen := make([][]bool, len(m.rules))
-	for i := range m.rules {
-		s.scales[i] = scale{host: m.rules[i].byHost(), less: float64(q.constraints[i].MaxSkew - 1)}
-		if !s.scales[i].host {
-			seen[i] = make([]bool, len(m.domains[i].nodes))
+// newScoring weighs the constraints by how many domains the feasible nodes are in. It returns nil if the ledger does
+// not have one of these.
+func (s *Spread) newScoring(c *topologycount.Counts, q question, feasible []fwk.NodeInfo) *scoring {
+	all := func(topologycount.Role) bool { return true }
+	r := &scoring{Reading: c.Read(all), rules: c.Question.(*rules)}
+	r.scales = make([]scale, len(r.Columns))
+	seen := make([][]bool, len(r.Columns))
+	for i := range r.Columns {
+		r.scales[i] = scale{each: r.rules.list[i].topology.EachNode, less: float64(q.constraints[i].MaxSkew - 1)}
+		if !r.scales[i].each {
+			seen[i] = make([]bool, r.Columns[i].Topology.Size())
 		}
 	}
-	next, ignored := 0, 0
-	sizes := make([]int, len(m.rules))
+	next := 0
+	sizes := make([]int, len(r.Columns))
 	for _, node := range feasible {
-		at, ok := m.findPlace(node, next)
+		at, ok := s.ledger.Place(node, next)
 		if !ok {
 			return nil
 		}
 		next = at + 1
-		row := m.row(at)
-		if row[0].domain == nowhere {
-			if ignored++; s.ignored == nil {
-				s.ignored = map[string]bool{}
+		if r.lacks(at) {
+			if r.ignored == nil {
+				r.ignored = map[string]bool{}
 			}
-			s.ignored[node.Node().Name] = true
+			r.ignored[node.Node().Name] = true
 			continue
 		}
 		for i, of := range seen {
-			if of != nil && !of[row[i].domain] {
-				of[row[i].domain] = true
+			if domain := r.Columns[i].Topology.Domains()[at]; of != nil && !of[domain] {
+				of[domain] = true
 				sizes[i]++
 			}
 		}
 	}
-	for i := range s.scales {
-		c := &s.scales[i]
-		if c.host {
-			sizes[i] = len(feasible) - ignored
+	for i := range r.scales {
+		if r.scales[i].each {
+			sizes[i] = len(feasible) - len(r.ignored)
 		}
-		c.weight = math.Log(float64(sizes[i] + 2))
-		if !c.host {
-			c.domains = make([]float64, len(m.domains[i].pods))
-			for id, pods := range m.domains[i].pods {
-				c.domains[id] = c.of(pods)
-			}
-		}
+		r.weigh(i, sizes[i])
 	}
-	return s
+	return r
 }
 
-// findPlace is placeOf for nodes that stand in the order of the list, with gaps.
-func (m *memo) findPlace(node fwk.NodeInfo, from int) (at int, ok bool) {
-	if from < len(m.list) && m.list[from] == node { // most often, and spares a look into the node
-		return from, true
+// weigh sets the scale of the i-th constraint, which sees the feasible nodes in so many domains.
+func (r *scoring) weigh(i, size int) {
+	c, s := &r.Columns[i], &r.scales[i]
+	s.weight = math.Log(float64(size + 2))
+	if s.each {
+		return
 	}
-	generation := node.GetGeneration()
-	if i := slices.Index(m.generations[min(from, len(m.generations)):], generation); i >= 0 {
-		return from + i, true
+	s.domains = make([]float64, c.Topology.Size())
+	for domain := range s.domains {
+		s.domains[domain] = s.of(c.At(int32(domain)))
 	}
-	at = slices.Index(m.generations, generation)
-	return at, at >= 0
+}
+
+// lacks reports whether the node at that place lacks the label of a constraint.
+func (r *scoring) lacks(at int) bool {
+	for i := range r.Columns {
+		if r.Columns[i].Topology.Domains()[at] == topologycount.Nowhere {
+			return true
+		}
+	}
+	return false
 }
 
 // Score implements fwk.ScorePlugin.
@@ -155,72 +158,62 @@ func (s *Spread) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if r.ignored[node.Node().Name] {
 		return 0, nil
 	}
+	spot := r.Spot(node)
 	var sum float64
 	for i := range r.scales {
-		rule, c := &r.memo.rules[i], &r.scales[i]
-		value, ok := node.Node().Labels[rule.topologyKey]
-		if !ok {
-			continue
-		}
-		if c.host {
-			sum += c.of(int(r.memo.matching(node, rule.selector)))
-		} else if id, ok := r.memo.domains[i].ids[value]; ok && int(id) < len(c.domains) {
-			sum += c.domains[id]
+		if domain := spot.In(r.Columns[i].Topology); domain != topologycount.Nowhere {
+			sum += r.add(i, domain)
 		}
 	}
 	return int64(math.Round(sum)), nil
 }
 
+// add returns what the i-th constraint adds to the score of a node in the domain.
+func (r *scoring) add(i int, domain int32) float64 {
+	s := &r.scales[i]
+	if s.each {
+		return s.of(r.Columns[i].At(domain))
+	}
+	if int(domain) < len(s.domains) {
+		return s.domains[domain]
+	}
+	return 0
+}
+
 // SurveyFilter implements framework.Surveyor of Rollcall.
 func (s *Spread) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool {
 	r := readingOf(state)
-	if r == nil || r.version != r.memo.version || !r.memo.holds(nodes) {
+	if r == nil || !r.Surveys(nodes) {
 		return false
 	}
-	for at := range pass {
-		fine := true
-		for i, c := range r.memo.row(at) {
-			t := &r.tallies[i]
-			fine = fine && c.domain != nowhere && int(c.domain) < len(t.pods) && t.pods[c.domain] <= t.most
-		}
-		pass[at] = fine
-	}
+	r.judgeAll(pass)
 	return true
-}
-
-// holds reports whether the memo is of these nodes.
-func (m *memo) holds(nodes []fwk.NodeInfo) bool {
-	return len(nodes) == len(m.generations) && (len(nodes) == 0 || &nodes[0] == &m.list[0])
 }
 
 // SurveyScore implements framework.Surveyor of Rollcall.
 func (s *Spread) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
 	r := scoringOf(state)
-	if r == nil || !r.surveys() || !r.memo.holds(nodes) {
+	if r == nil || !r.Surveys(nodes) {
 		return false
 	}
-	n, counts := len(r.scales), r.memo.counts
 	for at := range scores {
-		row := counts[at*n : (at+1)*n]
-		if row[0].domain == nowhere {
-			scores[at] = 0
-			continue
-		}
-		var sum float64
-		for i := range row {
-			if c := &r.scales[i]; c.host {
-				sum += c.of(int(row[i].pods))
-			} else {
-				sum += c.domains[row[i].domain]
-			}
-		}
-		scores[at] = int64(math.Round(sum))
+		scores[at] = r.scoreAt(at)
 	}
 	return true
 }
 
-// surveys reports whether the memo is as it was for the scoring.
-func (r *scoring) surveys() bool { return r.version == r.memo.version }
+// scoreAt returns the score of the node at that place in the ledger, 0 if it lacks a label.
+func (r *scoring) scoreAt(at int) int64 {
+	var sum float64
+	for i := range r.Columns {
+		domain := r.Columns[i].Topology.Domains()[at]
+		if domain == topologycount.Nowhere {
+			return 0
+		}
+		sum += r.add(i, domain)
+	}
+	return int64(math.Round(sum))
+}
 
 // invalid is the score of a node that has none, as upstream has it.
 const invalid = -1
@@ -228,33 +221,18 @@ const invalid = -1
 // NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
 func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int, column []int64) bool {
 	r := scoringOf(state)
-	if r == nil || !r.surveys() {
+	if r == nil || !r.Current() {
 		return false
 	}
 	least, most := int64(math.MaxInt64), int64(0)
-	n := len(r.scales)
 	for i, score := range column {
-		if r.ignored != nil && r.memo.counts[at[i]*n].domain == nowhere {
+		if r.ignored != nil && r.lacks(at[i]) {
 			column[i] = invalid
 			continue
 		}
 		least, most = min(least, score), max(most, score)
 	}
-	if span := most - least; least >= 0 && span >= 0 && span < int64(len(column)) { // then many are the same
-		s.normal = slices.Grow(s.normal[:0], int(span)+1)[:span+1]
-		for i := range s.normal {
-			s.normal[i] = normalized(least+int64(i), least, most)
-		}
-		for i, score := range column {
-			if column[i] = 0; score != invalid {
-				column[i] = s.normal[score-least]
-			}
-		}
-		return true
-	}
-	for i, score := range column {
-		column[i] = normalized(score, least, most)
-	}
+	s.rescaler.Rescale(column, least, most, func(score int64) int64 { return normalized(score, least, most) })
 	return true
 }
 

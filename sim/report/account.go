@@ -83,9 +83,9 @@ func (s *Account) Arrived(again bool) {
 
 // Start is how a pod came to be bound.
 type Start struct {
-	// Template is the pod, but for its identity.
+	// Template is the pod, except for its identity.
 	Template *corev1.Pod
-	// Wait is how long it had been there; Bound says that it arrived with its node and waited for none.
+	// Wait is the time that it had been there; Bound says that it arrived with its node and waited for none.
 	Wait  time.Duration
 	Bound bool
 	// Placed says that it had been bound before, Again that it came again.
@@ -138,7 +138,7 @@ func (s *Account) GangPlaced(wait time.Duration, again bool) {
 	}
 }
 
-// Progress returns how many of the workload's pods have arrived, were ever bound, and are gone for good.
+// Progress returns how many of the workload's pods have arrived, were ever bound, and are gone permanently.
 func (s *Account) Progress() (arrived, bound, ended int) { return s.arrived, s.placed, s.ended }
 
 // NodeJoined counts a node that joins.

@@ -1,4 +1,4 @@
-// Package report holds what comes of a simulation, and how people and programs read it.
+// Package report holds the outcome of a simulation, and how people and programs read it.
 //
 // It owns four things:
 //

@@ -113,8 +113,8 @@ func (c Outcomes) parts(always bool) string {
 
 // Setbacks is what befell a pod, or the pods of a group.
 type Setbacks struct {
-	// Preempted, Lost and Evicted are how often one of the pods went so, whatever became of it then; CameAgain is how
-	// often one came again.
+	// Preempted, Lost and Evicted are how often one of the pods went so, whatever became of it then; CameAgain is the
+	// number of times that one came again.
 	Preempted, Lost, Evicted, CameAgain int
 	// By names what preempted them, as NAMESPACE/NAME of a gang or else a pod, each once, in the order of time.
 	By []string

@@ -29,18 +29,18 @@ func (t *Times) SetBack() *Setbacks {
 	return t.Setbacks
 }
 
-// Row is what came of one group, or of one pod of no group.
+// Row is the outcome of one group, or of one pod of no group.
 type Row struct {
 	// Name is namespace/name, as the workload has it.
 	Name string
 	// Pods is how many of its pods arrived; those that came again count once.
 	Pods int
-	// Submitted is when the first of them did; Complete when as many were there as its minimum asks for; Placed when
-	// as many were on nodes for the first time; Finished when the last one was gone of a job that completed; Ended when
-	// the last one was gone, however it went.
+	// Submitted is the time at which the first of them did; Complete when as many were there as its minimum asks for;
+	// Placed when as many were on nodes for the first time; Finished when the last one was gone of a job that
+	// completed; Ended when the last one was gone, however it went.
 	Submitted, Complete, Placed, Finished, Ended Time
-	// Attempts is how often the scheduler began to place it, with the gangs that are admitted with it if there are
-	// such.
+	// Attempts is the number of times that the scheduler began to place it, with the gangs that are admitted with it
+	// if there are such.
 	Attempts int
 	// Outcome is what became of it.
 	Outcome Outcome

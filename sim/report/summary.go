@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Summary is what came of a simulation.
+// Summary is the outcome of a simulation.
 type Summary struct {
 	// Start is the first virtual instant, End the last one at which anything happened (or Options.Until, if that
 	// cut the simulation short), and SpanSeconds what lies between.
@@ -22,11 +22,11 @@ type Summary struct {
 	Gangs Outcomes `json:"gangs"`
 	// Requeued says what became of those that were preempted, lost or evicted.
 	Requeued Requeued `json:"requeued"`
-	// GPUSecondsLost is how long GPUs were held by pods that were preempted, lost or evicted; Lost is the same for each
-	// resource of which something was lost, by name, but for memory and storage.
+	// GPUSecondsLost is the time that GPUs were held by pods that were preempted, lost or evicted; Lost is the same
+	// for each resource of which something was lost, by name, except for memory and storage.
 	GPUSecondsLost LostTime   `json:"gpuSecondsLost"`
 	Lost           []LostTime `json:"lost,omitempty"`
-	// PodWait is how long placed pods waited from arrival to bind, GangWait how long placed gangs waited from the
+	// PodWait is the time that placed pods waited from arrival to bind, GangWait how long placed gangs waited from the
 	// instant at which enough members existed to the bind that made them enough on nodes: for the first time each.
 	// PodWaitAgain and GangWaitAgain are those of pods that came again, from then on, and of gangs that had lost their
 	// minimum, from then on.
@@ -50,7 +50,8 @@ type Summary struct {
 	DecisionsPerSecond float64 `json:"decisionsPerSecond"`
 }
 
-// LostTime is what was used in vain of a resource, by how the pods went, in seconds of one unit (a core, a GPU).
+// LostTime is what was used without success of a resource, by how the pods went, in seconds of one unit (a core, a
+// GPU).
 type LostTime struct {
 	Resource  string  `json:"resource"`
 	Preempted float64 `json:"preempted"`
@@ -94,7 +95,8 @@ type Waits struct {
 type JobMeans struct {
 	// Placed is how many were placed: with their minimum, if they are groups.
 	Placed int `json:"placed"`
-	// MeanWaitSeconds is how long those waited in the mean, from the instant at which enough of their pods existed.
+	// MeanWaitSeconds is the time that those waited in the mean, from the instant at which enough of their pods
+	// existed.
 	MeanWaitSeconds float64 `json:"meanWaitSeconds"`
 	// Finished is how many of them completed.
 	Finished int `json:"finished"`

@@ -58,8 +58,8 @@ type LinePoint struct {
 type Reservation struct {
 	// Group is for whom: namespace/name.
 	Group string
-	// From is when the room is there at the latest, by what is declared of durations. Until is when it is expected to
-	// come free again; zero if nobody knows.
+	// From is the time at which the room is there at the latest, by what is declared of durations. Until is when it is
+	// expected to come free again; zero if nobody knows.
 	From, Until time.Time
 	// Amount is how much is set aside: thousandths of cpu, units of everything else.
 	Amount map[corev1.ResourceName]int64
@@ -81,7 +81,7 @@ func NewTimeline() *Timeline {
 	return &Timeline{standing: map[reservationKey]int{}}
 }
 
-// Sample takes down how things stand at offset now: those of the account, and the reservations that stand.
+// Sample takes down how things are at offset now: those of the account, and the reservations that stand.
 func (t *Timeline) Sample(now time.Duration, account *Account, reservations []Reservation) {
 	for i := range account.usage.resources {
 		r := &account.usage.resources[i]
@@ -106,7 +106,7 @@ func (t *Timeline) Sample(now time.Duration, account *Account, reservations []Re
 // Finish notes where the simulation ended.
 func (t *Timeline) Finish(end time.Duration) { t.end = end }
 
-// reserve compares what stands now with what stood before.
+// reserve compares what stands now with what was before.
 func (t *Timeline) reserve(now time.Duration, standing []Reservation) {
 	before := t.standing
 	t.standing = make(map[reservationKey]int, len(standing))
@@ -165,7 +165,7 @@ func (t *Timeline) Setbacks() (lines []Line) {
 }
 
 // Reservations returns the reservations in the order in which they were made, and how many more there were than are
-// kept. One that stood at the end is gone then.
+// kept. One that was at the end is gone then.
 func (t *Timeline) Reservations() (reserved []Reserved, more int) {
 	reserved = slices.Clone(t.reservations)
 	for i := range reserved {

@@ -1,13 +1,13 @@
 // Package simulate runs a virtual cluster against the engine: from its start, or from where a log of it ends.
 //
 // It owns a run from the first entry to the last durable one: it opens the engine, or first tells a resumed cluster
-// what the log says; it chooses whether the run waits for the disk; it writes the lines of effects; at the end it waits
-// until everything is durable. For example, with Options.Effects each step waits until its decisions are durable, and a
-// line is written before the cluster carries the effect out. Without, the run goes on while its decisions are being
-// made durable, since the virtual cluster exists in the log alone.
+// what the log says; it chooses whether the run waits for the disk; it writes the lines of effects; at the end it
+// waits until everything is durable. For example, with Options.Effects each step waits until its decisions are
+// durable, and a line is written before the cluster carries the effect out. Without, the run continues while its
+// decisions are being made durable, since the virtual cluster exists in the log alone.
 //
-// The package opens and closes neither logs nor files, reads no workload, prints nothing and knows no flags: the caller
-// does that. It decides nothing: package engine does.
+// The package opens and closes neither logs nor files, reads no workload, prints nothing and knows no flags: the
+// caller does that. It decides nothing: package engine does.
 //
 // Start reading at Run.
 package simulate
@@ -30,17 +30,17 @@ import (
 type Options struct {
 	// Engine is what the engine is opened with. Release and Observe are set by Run.
 	Engine engine.Options
-	// Log is where the run is written; nil for a run that keeps no log.
+	// Log is the place where the run is written; nil for a run that keeps no log.
 	Log engine.Log
-	// Resume says that Log holds the beginning of this simulation, to be told again before the run goes on.
+	// Resume says that Log holds the beginning of this simulation, to be told again before the run continues.
 	Resume bool
 	// Effects receives a line of JSON for each bind and eviction, when its decision is durable and before it is carried
 	// out. nil: none are written, and the run does not wait for the disk before its end.
 	Effects io.Writer
-	// Open opens the engine; nil stands for engine.Open.
+	// Open opens the engine; nil means engine.Open.
 	Open func(context.Context, engine.Log, time.Time, engine.Options) (*engine.Engine, error)
-	// Resumed is told, before the run goes on behind what the log says, the log's last entry and the virtual time; nil
-	// is not called.
+	// Resumed is told, before the run continues behind what the log says, the log's last entry and the virtual time;
+	// nil is not called.
 	Resumed func(seq uint64, now time.Time)
 	// Progress is told after each step how far the run has come; nil is not called.
 	Progress func(Progress)
@@ -49,7 +49,7 @@ type Options struct {
 // Progress is how far a run has come.
 type Progress struct {
 	sim.Progress
-	// Told is how many entries of the log were told again, as long as that goes on; Live says that it does not (any
+	// Told is how many entries of the log were told again, as long as that continues; Live says that it does not (any
 	// more).
 	Told uint64
 	Live bool

@@ -9,7 +9,7 @@ import (
 
 // Bars is groups of horizontal bars on a logarithmic axis.
 type Bars struct {
-	// Title and Subtitle stand at the top.
+	// Title and Subtitle are at the top.
 	Title, Subtitle string
 	// Series name the bars of each group.
 	Series []string
@@ -80,7 +80,7 @@ func WriteBars(w io.Writer, b Bars) error {
 
 // Curves is lines over a logarithmic axis, with another one at the side.
 type Curves struct {
-	// Title and Subtitle stand at the top.
+	// Title and Subtitle are at the top.
 	Title, Subtitle string
 	// X and Y say what the axes tell.
 	X, Y string
@@ -154,7 +154,7 @@ func (d *drawing) open(title, subtitle string, height float64) {
 	d.text(left, 46, "", "", subtitle)
 }
 
-// logAxis is a logarithmic axis: a value of 10 to the from stands at begin, one of 10 to the to at end.
+// logAxis is a logarithmic axis: a value of 10 to the from is at begin, one of 10 to the to at end.
 type logAxis struct {
 	from, to, begin, end float64
 	// low and high are the first and last power of ten that has a mark.
@@ -195,7 +195,7 @@ func logBounds(values []float64) (low, high float64) {
 	return low, high
 }
 
-// at is where a value stands.
+// at is the place where a value stands.
 func (a logAxis) at(v float64) float64 {
 	if v <= 0 || math.IsNaN(v) {
 		return a.begin

@@ -17,7 +17,7 @@ func (s scale) label(v float64) string {
 	return strconv.FormatFloat(math.Round(v/s.divisor*1e6)/1e6, 'f', -1, 64) + suffix(s.unit)
 }
 
-// suffix is what stands behind each number: of time the axis' name tells the unit.
+// suffix is what is behind each number: of time the axis' name tells the unit.
 func suffix(unit string) string {
 	if unit == "%" {
 		return unit

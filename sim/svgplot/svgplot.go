@@ -17,14 +17,14 @@ import (
 
 // Figure is panels one below the other, with one time axis.
 type Figure struct {
-	// Title and Subtitle stand at the top.
+	// Title and Subtitle are at the top.
 	Title, Subtitle string
 	// Since says for people at which instant the time axis begins.
 	Since string
-	// Span is where it ends, in seconds.
+	// Span is the place where it ends, in seconds.
 	Span   float64
 	Panels []Panel
-	// Strip, if it has bars, stands below the panels.
+	// Strip, if it has bars, is below the panels.
 	Strip Strip
 }
 
@@ -165,7 +165,7 @@ func (d *drawing) rule(class string, x1, y1, x2, y2 float64) {
 	d.printf(`<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`+"\n", class, num(x1), num(y1), num(x2), num(y2))
 }
 
-// x is where an instant stands.
+// x is the place where an instant stands.
 func (d *drawing) x(seconds float64) float64 {
 	if d.f.Span <= 0 {
 		return left
@@ -261,7 +261,7 @@ func (d *drawing) timeAxis(y float64) {
 	d.text(left+inside/2, y+36, "", "middle", "virtual time in "+d.scale.unit+" since "+d.f.Since)
 }
 
-// escape makes a text fit to stand in XML, of which some control characters cannot be part at all.
+// escape makes a text fit for XML, of which some control characters cannot be part at all.
 func escape(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xFFFE || r == 0xFFFF {

@@ -50,10 +50,10 @@ const (
 	leaseTerm  = time.Second
 )
 
-// callTimeout is how long a call to the virtual cluster may take.
+// callTimeout is the time that a call to the virtual cluster may take.
 const callTimeout = 2 * time.Second
 
-// openPatience is how long servers may lack what the standby has read from others.
+// openPatience is the time that servers may lack what the standby has read from others.
 const openPatience = 15 * time.Second
 
 // errLeaseLost ends a scheduler's lead when the test has given the lease to another one.
@@ -313,7 +313,7 @@ func (t *tenure) watch(ctx context.Context, watches *sync.WaitGroup, m *schedule
 	return nil
 }
 
-// slowness is how long a slow standby takes for an entry more than others.
+// slowness is the time that a slow standby takes for an entry more than others.
 const slowness = 10 * time.Millisecond
 
 // applied passes an entry of the log on to the watches.

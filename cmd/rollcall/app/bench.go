@@ -25,6 +25,7 @@ type coreBench struct {
 	classes             classes
 	cpuProfile, memFile string
 	backlog             backlogBench
+	pair                benchPair
 }
 
 func newBench() *cobra.Command {
@@ -49,6 +50,9 @@ What is evicted is gone at once.
 With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
 of the log's time. What is measured then is the CPU time that an event takes.
 
+With --against another rollcall program, such as one of before a change, runs the same workload. The two take turns, each
+run in a process of its own. A ratio is of this program's figure to the other's in the same round.
+
 "rollcall bench log" measures the log alone.`,
 		Example: `  rollcall bench
   rollcall bench --nodes 15000 --shapes 20
@@ -61,6 +65,7 @@ of the log's time. What is measured then is the CPU time that an event takes.
   rollcall bench --idle 500 --cpuprofile cpu.prof
   rollcall bench --backlog 10000 --policy Backfill
   rollcall bench --hopeless 1000 --backlog 100 --nodes 1000
+  rollcall bench --shapes 20 --against ./rollcall-before --rounds 3
   rollcall bench --dra --log dra.db && rollcall replay dra.db
   rollcall bench --log nats://nats-0:4222/try
   rollcall bench log --dir /var/lib/rollcall`,
@@ -100,6 +105,7 @@ of the log's time. What is measured then is the CPU time that an event takes.
 	f.StringVar(&b.memFile, "memprofile", "",
 		"write a profile of what was allocated by the end of the measured time to this file")
 	b.backlog.register(cmd)
+	b.pair.register(f)
 	b.out.register(cmd)
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.MarkFlagDirname("log")
@@ -109,6 +115,9 @@ of the log's time. What is measured then is the CPU time that an event takes.
 
 func (b *coreBench) run(cmd *cobra.Command) error {
 	if err := b.backlog.check(cmd); err != nil {
+		return err
+	}
+	if err := b.pair.check(cmd); err != nil {
 		return err
 	}
 	if b.backlog.asked() {
@@ -123,6 +132,9 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 	}
 	if err := b.check(); err != nil {
 		return err
+	}
+	if b.pair.other != "" {
+		return b.pair.run(cmd, &b.out, false)
 	}
 	p := newProgress()
 	b.Version = version().Version

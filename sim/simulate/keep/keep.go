@@ -1,9 +1,9 @@
 // Package keep runs simulations whose log is kept in a directory, and says what to do when one stops.
 //
-// It owns what lies between package simulate, which knows neither files nor directories, and the command line: it makes
-// the log or opens the one that a simulation left, has snapshots of it written, opens the file of effects, and closes
-// all of that. To an error that a simulation cannot go on from it adds what to do about it, in terms of the flags of
-// rollcall simulate. It reads no workload and prints nothing.
+// It owns what lies between package simulate, which knows neither files nor directories, and the command line: it
+// makes the log or opens the one that a simulation left, has snapshots of it written, opens the file of effects, and
+// closes all of that. To an error that a simulation cannot continue from it adds what to do about it, in terms of the
+// flags of rollcall simulate. It reads no workload and prints nothing.
 //
 // Start reading at Run.
 package keep
@@ -31,7 +31,7 @@ const DefaultSnapshotEvery = 50_000
 // so that collecting it often only takes time.
 const recoveryGC = 300
 
-// Options say what is kept of a simulation, and whether it goes on with what was kept before.
+// Options say what is kept of a simulation, and whether it continues with what was kept before.
 type Options struct {
 	// Log is the directory of the log; "" for none to be kept.
 	Log string
@@ -120,7 +120,7 @@ func open(ctx context.Context, log engine.Log, now time.Time, opts engine.Option
 	return engine.Open(ctx, log, now, opts)
 }
 
-// writeSnapshots makes opts write snapshots of log, and use those that are there.
+// writeSnapshots makes opts write snapshots of log, and use those that exist.
 func (o *Options) writeSnapshots(opts *engine.Options, log *logs.Kept) {
 	spacing := o.SnapshotEvery
 	if spacing == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// explainStop says what to do about an error that a simulation cannot go on from.
+// explainStop says what to do about an error that a simulation cannot continue from.
 func (o *Options) explainStop(err error) error {
 	var appending *engine.AppendError
 	var other *sim.OtherSimulationError
