@@ -74,13 +74,3 @@ func (m *Machine) setBehaviour(number uint32) error {
 func comparesTolerations() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 }
-
-// useDeviceRules makes the cluster treat devices as today's rules say.
-func (m *Machine) useDeviceRules() {
-	m.cluster.BoundSelectors(true)
-	m.cluster.AwaitDevices(true)
-	m.cluster.FreeDevices(true)
-	m.cluster.ShareGroupClaims(true)
-	m.cluster.MakeClaims(true)
-	m.cluster.FollowDeviceUsers(true)
-}
