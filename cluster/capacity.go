@@ -20,9 +20,8 @@ type Capacity struct {
 
 	offers map[v1.ResourceName]int // by how many nodes; of Scalar, which has the same keys
 
-	// bounded says that a sum of 1<<62 or more is given as 1<<62. high and scalarHigh are the sums of the amounts' high
-	// parts, which tell that the sums themselves have wrapped around.
-	bounded    bool
+	// A sum of 1<<62 or more is given as 1<<62. high and scalarHigh are the sums of the amounts' high parts, which tell
+	// that the sums themselves have wrapped around.
 	high       [4]int64
 	scalarHigh map[v1.ResourceName]int64
 
@@ -162,7 +161,7 @@ func (c *Capacity) of(name v1.ResourceName) (free int64, offered bool) {
 		free, offered = c.Scalar[name]
 		high = c.scalarHigh[name]
 	}
-	if c.bounded && high >= tooHigh {
+	if high >= tooHigh {
 		free = mostSum
 	}
 	return free, offered
@@ -176,9 +175,9 @@ type resourceNeed struct {
 
 func (n *resourceNeed) smallest(k int) int64 { return n.prefix[min(k, len(n.prefix)-1)] }
 
-// needsOf sums up the requests of pods, resource by resource, to at most 1<<62 if bounded: cpu, memory, ephemeral
+// needsOf sums up the requests of pods, resource by resource, to at most 1<<62: cpu, memory, ephemeral
 // storage, pods, then the extended resources by name.
-func needsOf(pods []*Pod, bounded bool) []resourceNeed {
+func needsOf(pods []*Pod) []resourceNeed {
 	requests := make([]fwk.Resource, len(pods))
 	var scalars []v1.ResourceName
 	seen := map[v1.ResourceName]bool{}
@@ -195,22 +194,21 @@ func needsOf(pods []*Pod, bounded bool) []resourceNeed {
 	}
 	slices.Sort(scalars)
 	needs := []resourceNeed{
-		newNeed(v1.ResourceCPU, requests, bounded, fwk.Resource.GetMilliCPU),
-		newNeed(v1.ResourceMemory, requests, bounded, fwk.Resource.GetMemory),
-		newNeed(v1.ResourceEphemeralStorage, requests, bounded, fwk.Resource.GetEphemeralStorage),
-		newNeed(v1.ResourcePods, requests, bounded, func(fwk.Resource) int64 { return 1 }),
+		newNeed(v1.ResourceCPU, requests, fwk.Resource.GetMilliCPU),
+		newNeed(v1.ResourceMemory, requests, fwk.Resource.GetMemory),
+		newNeed(v1.ResourceEphemeralStorage, requests, fwk.Resource.GetEphemeralStorage),
+		newNeed(v1.ResourcePods, requests, func(fwk.Resource) int64 { return 1 }),
 	}
 	for _, name := range scalars {
 		needs = append(
 			needs,
-			newNeed(name, requests, bounded, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }),
+			newNeed(name, requests, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }),
 		)
 	}
 	return needs
 }
 
-func newNeed(name v1.ResourceName, requests []fwk.Resource, bounded bool,
-	of func(fwk.Resource) int64) resourceNeed {
+func newNeed(name v1.ResourceName, requests []fwk.Resource, of func(fwk.Resource) int64) resourceNeed {
 	amounts := make([]int64, len(requests))
 	for i, r := range requests {
 		amounts[i] = of(r)
@@ -218,9 +216,7 @@ func newNeed(name v1.ResourceName, requests []fwk.Resource, bounded bool,
 	slices.Sort(amounts)
 	prefix := make([]int64, len(amounts)+1)
 	for i, a := range amounts {
-		if prefix[i+1] = prefix[i] + a; bounded {
-			prefix[i+1] = AddUpTo(prefix[i], a)
-		}
+		prefix[i+1] = AddUpTo(prefix[i], a)
 	}
 	return resourceNeed{resource: name, prefix: prefix}
 }

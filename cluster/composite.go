@@ -86,9 +86,6 @@ func (c *Composite) fault() string {
 	if policy.Gang != nil {
 		r.atLeastOne("spec.schedulingPolicy.gang.minGroupCount", policy.Gang.MinGroupCount)
 	}
-	if c.HasTopology() && c.state != nil && !c.state.knowsLevels {
-		r.fail("has spec.schedulingConstraints: one topology for several pod groups is not supported")
-	}
 	for i, key := range c.Topology() {
 		if errs := validation.IsQualifiedName(key); len(errs) > 0 {
 			r.fail("has spec.schedulingConstraints.topology[%d].key %s: want a label key such as "+

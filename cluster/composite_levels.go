@@ -11,13 +11,10 @@ import (
 // CompositePodGroups below each other. What is admitted together, and stands in the queue as one entity, is a unit: a
 // CompositePodGroup with all that is below it.
 
-// levelsBehaviour is the first behaviour that knows CompositePodGroups below each other.
-const levelsBehaviour = 4
-
 // MaxLevels is how many levels of CompositePodGroups may be above a gang: as many as a Workload's templates may have.
 const MaxLevels = 4
 
-// lineage returns c and the composites above it, the topmost first. Up to behaviour 3 it is c alone.
+// lineage returns c and the composites above it, the topmost first.
 func (c *Composite) lineage() []*Composite {
 	line, _ := c.climb()
 	return line
@@ -25,9 +22,6 @@ func (c *Composite) lineage() []*Composite {
 
 // climb is lineage. Of composites that are below each other in a ring the topmost is the first by name.
 func (c *Composite) climb() (line []*Composite, ring bool) {
-	if !c.state.knowsLevels {
-		return []*Composite{c}, false
-	}
 	line, turn := c.upward()
 	slices.Reverse(line)
 	if turn < 0 {
@@ -79,7 +73,7 @@ func firstByName(all []*Composite) (first int) {
 // the topmost composite above them that is not independent, or is in a ring. Example: of a basic one with two gang ones
 // below it, each of the two is a unit.
 func (c *Composite) Unit() *Composite {
-	if c.parent == nil || !c.state.knowsLevels {
+	if c.parent == nil {
 		if c.Independent() {
 			return nil
 		}
@@ -104,8 +98,7 @@ func (g *Group) Above() []*Composite {
 
 // HasTopologyAbove reports whether a CompositePodGroup above g asks for a topology.
 func (g *Group) HasTopologyAbove() bool {
-	return g.composite != nil && g.composite.state.knowsLevels &&
-		slices.ContainsFunc(g.Above(), (*Composite).HasTopology)
+	return g.composite != nil && slices.ContainsFunc(g.Above(), (*Composite).HasTopology)
 }
 
 // together returns the gangs of c's unit, or those below c if they are not admitted together.
@@ -121,7 +114,7 @@ func (c *Composite) together() []*Group {
 func (c *Composite) levels() []*Composite {
 	if c.lower == nil {
 		c.lower = []*Composite{c}
-		for i := 0; i < len(c.lower) && c.state.knowsLevels; i++ {
+		for i := 0; i < len(c.lower); i++ {
 			for _, below := range c.lower[i].composites {
 				if below != c { // a ring
 					c.lower = append(c.lower, below)
@@ -135,7 +128,7 @@ func (c *Composite) levels() []*Composite {
 // Gangs returns all gangs below c: those directly below, by namespace and name, and then those of the composites below
 // it. The slice must not be changed.
 func (c *Composite) Gangs() []*Group {
-	if len(c.composites) == 0 || !c.state.knowsLevels {
+	if len(c.composites) == 0 {
 		return c.gangs
 	}
 	if c.below == nil {
@@ -161,22 +154,14 @@ func (g *Group) isBelow(c *Composite) bool {
 }
 
 // Above returns the composite that c is directly below, nil for none.
-func (c *Composite) Above() *Composite {
-	if c.state.knowsLevels {
-		return c.parent
-	}
-	return nil
-}
+func (c *Composite) Above() *Composite { return c.parent }
 
 // Below returns all composites below c, each behind the one that it is below. The slice must not be changed.
 func (c *Composite) Below() []*Composite { return c.levels()[1:] }
 
 // Directly returns the gangs and the composites directly below c, each by name. The slices must not be changed.
 func (c *Composite) Directly() (gangs []*Group, composites []*Composite) {
-	if c.state.knowsLevels {
-		return c.gangs, c.composites
-	}
-	return c.gangs, nil
+	return c.gangs, c.composites
 }
 
 // link puts c below the composite that its object names, and takes it away from the one that it was below.
@@ -209,9 +194,6 @@ func (c *Composite) link() {
 
 // judgeLevels says what is wrong with the object of c, or of one below it, and with how they are below each other.
 func (c *Composite) judgeLevels() string {
-	if !c.state.knowsLevels {
-		return c.judgeOneLevel()
-	}
 	if fault := c.fault(); fault != "" {
 		return "it " + fault
 	}
@@ -232,22 +214,6 @@ func (c *Composite) judgeLevels() string {
 				level, depth[level], MaxLevels,
 			)
 		}
-	}
-	return ""
-}
-
-// judgeOneLevel is judgeLevels up to behaviour 3.
-func (c *Composite) judgeOneLevel() string {
-	if fault := c.fault(); fault != "" {
-		return "it " + fault
-	}
-	if c.parent != nil {
-		return fmt.Sprintf(
-			"it is below composite pod group %s: CompositePodGroups below each other are not supported", c.parent,
-		)
-	}
-	if len(c.composites) > 0 {
-		return "it has composite pod groups below it: CompositePodGroups below each other are not supported"
 	}
 	return ""
 }

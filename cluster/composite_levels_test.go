@@ -14,7 +14,7 @@ func TestThoseAboveACompositeAreFoundHoweverManyTheyAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := make([]*Composite, rapid.IntRange(1, 60).Draw(t, "composites"))
 		for i := range all {
-			all[i] = &Composite{Name: fmt.Sprintf("c%02d", i), state: &State{knowsLevels: true}}
+			all[i] = &Composite{Name: fmt.Sprintf("c%02d", i)}
 		}
 		for i, c := range all {
 			switch above := rapid.IntRange(-1, len(all)-1).Draw(t, "above"); {

@@ -68,20 +68,11 @@ func (s *State) VictimsVersion() VictimsVersion {
 	return VictimsVersion{s.version, s.roomVersion, s.placements}
 }
 
-// KnowsLevels reports whether CompositePodGroups may be below each other, and ask for topologies.
-func (s *State) KnowsLevels() bool { return s.knowsLevels }
-
-// GuardsGangs reports whether a pod beyond what its gang needs takes no victims that other gangs need.
-func (s *State) GuardsGangs() bool { return s.keepsVerdicts }
-
-// PreemptNodesFirst sets whether ChoosesNodesFirst may be true.
-func (s *State) PreemptNodesFirst(yes bool) { s.nodesFirst = yes }
-
 // ChoosesNodesFirst reports whether preemption for g, or for all that it is admitted together with, chooses the nodes
 // of the members before the victims, as kube-scheduler 1.37 does: if a topology is asked for by the fields of
 // scheduling.k8s.io, which are kube-scheduler's, and not by annotations of ours.
-func (s *State) ChoosesNodesFirst(g *Group) bool {
-	return s.nodesFirst && slices.ContainsFunc(g.Unit(), func(each *Group) bool {
+func (g *Group) ChoosesNodesFirst() bool {
+	return slices.ContainsFunc(g.Unit(), func(each *Group) bool {
 		o := each.object()
 		return each.HasTopologyAbove() ||
 			o != nil && o.Spec.SchedulingConstraints != nil && len(o.Spec.SchedulingConstraints.Topology) > 0

@@ -59,7 +59,7 @@ func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 		dst = canonical.AppendString(dst, v.Volume)
 	}
 	if len(p.Devices) == 0 {
-		return dst // as before behaviour 6
+		return dst
 	}
 	return appendDeviceClaims(dst, p.Devices)
 }

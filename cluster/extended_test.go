@@ -373,7 +373,7 @@ func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
 			}
 			members = append(members, s.Pod(pod.UID))
 		}
-		if _, lacks := s.free.lacks(needsOf(members, true), 3); lacks == yes {
+		if _, lacks := s.free.lacks(needsOf(members), 3); lacks == yes {
 			t.Errorf("stands %v: three devices are lacking: %v", yes, lacks)
 		}
 		if _, offered := s.Free(gpu); offered == yes {
@@ -436,7 +436,6 @@ func TestClaimsThatAreLeftBehind(t *testing.T) {
 	made := ClaimToMake(pod, "made", nil)
 	made.UID = "m"
 	upsert(made)
-	s.KeepUnresolvedDevices(true)
 	if _, err := s.DeletePod("u"); err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func (g *Group) HasTopology() bool {
 // that, the priority of a CompositePodGroup that it is below without being admitted together with others, the topmost
 // that has one. ok is false if none gives one.
 func (g *Group) Priority() (priority int32, ok bool) {
-	if c := g.composite; c != nil && c.state.boundsNumbers && c.Unit() == nil {
+	if c := g.composite; c != nil && c.Unit() == nil {
 		for _, above := range c.lineage() {
 			if priority, ok := above.ownPriority(); ok {
 				return priority, true

@@ -38,10 +38,10 @@ type minimumOf struct {
 	amount   int64
 }
 
-// declarationOf reads a PodGroup of any API. countsParts is of partsBehaviour.
-func declarationOf(res eventlog.Resource, obj eventlog.Object, countsParts bool) (declaration, error) {
+// declarationOf reads a PodGroup of any API.
+func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, error) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	d := declaration{resource: res, own: ownOf(obj.GetAnnotations()), parts: parts{counted: countsParts}}
+	d := declaration{resource: res, own: ownOf(obj.GetAnnotations())}
 	r := annotations{values: obj.GetAnnotations()}
 	switch o := obj.(type) {
 	case *schedulingv1beta1.PodGroup:
@@ -82,7 +82,7 @@ func declarationOf(res eventlog.Resource, obj eventlog.Object, countsParts bool)
 
 // declareGroup takes in a PodGroup of any API.
 func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
-	d, err := declarationOf(res, obj, s.countsParts)
+	d, err := declarationOf(res, obj)
 	if err != nil {
 		return err
 	}
@@ -208,11 +208,7 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 			if _, seen := amounts[name]; !seen {
 				names = append(names, name)
 			}
-			if s.boundsNumbers {
-				amounts[name] = AddUpTo(amounts[name], needs[i].smallest(k))
-			} else {
-				amounts[name] += needs[i].smallest(k)
-			}
+			amounts[name] = AddUpTo(amounts[name], needs[i].smallest(k))
 		}
 	}
 	slices.Sort(names)
@@ -238,7 +234,7 @@ func (s *State) needsOf(g *Group) []resourceNeed {
 				ready = append(ready, p)
 			}
 		}
-		g.needs = needsOf(ready, s.boundsNumbers)
+		g.needs = needsOf(ready)
 		g.longest = 0
 		for _, p := range ready {
 			if p.life == 0 {

@@ -21,7 +21,7 @@ func TestEveryRowAboutGangsNamesATest(t *testing.T) {
 	for _, found := range name.FindAllStringSubmatch(string(text), -1) {
 		exists := tests[found[1]]
 		if strings.HasSuffix(found[1], ".txt") {
-			_, err := os.Stat(filepath.Join("..", "transcripts", "testdata", found[1]))
+			_, err := os.Stat(filepath.Join("..", "test", "transcripts", "testdata", found[1]))
 			exists = err == nil
 		}
 		if !exists {

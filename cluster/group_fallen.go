@@ -38,26 +38,20 @@ func (s *State) observe(g *Group) {
 	s.noteRecounted(g)
 	known := g.known()
 	switch {
-	case known.Over() && !(s.evictionsEnd && g.onlyAsked > 0):
+	case known.Over() && g.onlyAsked == 0:
 		g.startHistory(false)
 	case known.Complete():
 		ended := g.counts.Succeeded
 		g.startHistory(true)
-		if s.keepsVerdicts {
-			g.counts.Succeeded = ended
-		}
+		g.counts.Succeeded = ended
 	}
 	s.judgeFallen(g)
 }
 
-// HearOfEvictions sets whether a pod that is asked to go may stay, so that its gang is not over before it is known to
-// go.
-func (s *State) HearOfEvictions(yes bool) { s.evictionsEnd = yes }
-
 // startHistory forgets the members that the gang has lost, and those that ended well. With met it has its minimum: from
 // now on it needs those members that have their node for good by now, and no others. Without, it needs none.
 //
-// From verdictsBehaviour on those that ended well are forgotten only when the gang is over. Example: of 4 members of a
+// Those that ended well are forgotten only when the gang is over. Example: of 4 members of a
 // gang with minimum 3 two end well and one is lost. With the last one the gang has its minimum.
 func (g *Group) startHistory(met bool) {
 	g.counts.Succeeded, g.counts.Lost = 0, 0

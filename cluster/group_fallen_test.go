@@ -19,8 +19,7 @@ import (
 // that is restored counts the same.
 func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, hears := New(), rapid.Bool().Draw(t, "hears of evictions")
-		s.HearOfEvictions(hears)
+		s := New()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			changeGang(t, s)
 			checkNeeded(t, s)
@@ -30,7 +29,6 @@ func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := New()
-		again.HearOfEvictions(hears)
 		if err := again.Restore(canonical.NewReader(state)); err != nil {
 			t.Fatal(err)
 		}
@@ -178,43 +176,39 @@ func checkNeeded(t *rapid.T, s *State) {
 // TestAGangThatWasOnlyAskedToGoIsNotForgotten has one of three members end well and the others be asked to go, of which
 // one goes and the other one stays.
 func TestAGangThatWasOnlyAskedToGoIsNotForgotten(t *testing.T) {
-	for _, hears := range []bool{false, true} {
-		s := New()
-		s.UseBehaviour(LatestBehaviour)
-		s.HearOfEvictions(hears)
-		must := func(_ any, err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
+	s := New()
+	must := func(_ any, err error) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		group := "a"
-		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: group,
-			Annotations: map[string]string{belowMinimum: "Evict"}}}
-		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
-		must(s.Upsert(eventlog.PodGroups, g))
-		must(s.UpsertNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
-		for _, uid := range []types.UID{"a-0", "a-1", "a-2"} {
-			obj := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: string(uid), UID: uid}}
-			obj.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
-			obj.Spec.NodeName = "n"
-			must(s.UpsertPod(obj))
-		}
-		s.Succeeded("a-0")
-		must(s.DeletePod("a-0"))
-		s.Evicting(s.Pod("a-1"))
-		s.Evicting(s.Pod("a-2"))
-		s.Staying(s.Pod("a-2"))
-		if n, guarded := s.Group("ml", group).CanSpare(); guarded != hears || hears && n != 0 {
-			t.Errorf("hears of evictions: %t: %d can be spared, guarded: %t", hears, n, guarded)
-		}
-		s.Evicting(s.Pod("a-2"))
-		must(s.DeletePod("a-1"))
-		if met := s.Group("ml", group).Met(); met != hears {
-			t.Errorf("hears of evictions: %t: the gang is known to have had its minimum: %t", hears, met)
-		}
-		s.DeleteNode("n")
-		if s.Group("ml", group).Met() {
-			t.Errorf("hears of evictions: %t: the gang is not over with its node", hears)
-		}
+	}
+	group := "a"
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: group,
+		Annotations: map[string]string{belowMinimum: "Evict"}}}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
+	must(s.Upsert(eventlog.PodGroups, g))
+	must(s.UpsertNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
+	for _, uid := range []types.UID{"a-0", "a-1", "a-2"} {
+		obj := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: string(uid), UID: uid}}
+		obj.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+		obj.Spec.NodeName = "n"
+		must(s.UpsertPod(obj))
+	}
+	s.Succeeded("a-0")
+	must(s.DeletePod("a-0"))
+	s.Evicting(s.Pod("a-1"))
+	s.Evicting(s.Pod("a-2"))
+	s.Staying(s.Pod("a-2"))
+	if n, guarded := s.Group("ml", group).CanSpare(); !guarded || n != 0 {
+		t.Errorf("%d can be spared, guarded: %t", n, guarded)
+	}
+	s.Evicting(s.Pod("a-2"))
+	must(s.DeletePod("a-1"))
+	if !s.Group("ml", group).Met() {
+		t.Error("the gang is not known to have had its minimum")
+	}
+	s.DeleteNode("n")
+	if s.Group("ml", group).Met() {
+		t.Error("the gang is not over with its node")
 	}
 }

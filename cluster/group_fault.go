@@ -21,7 +21,7 @@ func Fault(res eventlog.Resource, obj eventlog.Object) string {
 		return compositeFault(o)
 	}
 	if DeclaresGroups(res) {
-		if d, err := declarationOf(res, obj, true); err == nil {
+		if d, err := declarationOf(res, obj); err == nil {
 			return d.fault
 		}
 	}
@@ -69,7 +69,7 @@ func GangSize(res eventlog.Resource, obj eventlog.Object) int {
 		return (&Composite{object: o}).Min()
 	}
 	if DeclaresGroups(res) {
-		if d, err := declarationOf(res, obj, true); err == nil {
+		if d, err := declarationOf(res, obj); err == nil {
 			return max(d.terms.min, d.terms.total)
 		}
 	}

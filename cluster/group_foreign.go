@@ -38,10 +38,7 @@ func (r *annotations) volcano(d *declaration, spec *volcano.PodGroupSpec) {
 	d.parts.label = volcano.TaskLabel
 	sum := 0
 	for _, task := range slices.Sorted(maps.Keys(spec.MinTaskMember)) {
-		p := part{task, int(spec.MinTaskMember[task]), "spec.minTaskMember[" + task + "]"}
-		if d.parts.counted {
-			p.field = "spec.minTaskMember[" + quoted(task) + "]"
-		}
+		p := part{task, int(spec.MinTaskMember[task]), "spec.minTaskMember[" + quoted(task) + "]"}
 		r.atLeastZero(p.field, spec.MinTaskMember[task])
 		d.parts.add(p)
 		sum += p.min

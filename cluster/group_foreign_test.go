@@ -95,7 +95,7 @@ func TestPartsFollowTheLabelsOfMembers(t *testing.T) {
 		t.Errorf("with one member: %s", why)
 	}
 	member("b", "worker")
-	if why := g.Refusal(); !strings.Contains(why, "spec.minTaskMember[ps] 1") {
+	if why := g.Refusal(); !strings.Contains(why, `spec.minTaskMember["ps"] 1`) {
 		t.Errorf("without a ps: %q", why)
 	}
 	member("b", "ps")

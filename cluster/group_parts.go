@@ -12,19 +12,14 @@ import (
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
-// partsBehaviour is the first behaviour that judges parts by the members that can still be chosen. Before, it does so
-// by all members, and also refuses a part of which none are needed.
-const partsBehaviour = 8
-
 // parts are what a gang needs of its members by the value of a label. No two have one value, and they are sorted by it.
 // A gang has its minimum with any of its members: so parts are only kept if whatever members are taken for it has
 // enough of each, which judgeParts finds out. Example: of the minimum 3, which is 1 of ps and 2 of worker, there are 1
 // ps and 2 workers. With 3 workers the gang is refused, because these alone would be enough. With 2 of them on nodes it
 // needs one more: the ps alone, or a third worker alone, would be placed; of both it is refused.
 type parts struct {
-	label   string // of pods
-	each    []part
-	counted bool // by partsBehaviour: members are counted in Group.parts
+	label string // of pods
+	each  []part
 }
 
 // part is one of them.
@@ -36,7 +31,7 @@ type part struct {
 
 // add takes a part in. One of which no members are needed is none.
 func (p *parts) add(one part) {
-	if one.min != 0 || !p.counted {
+	if one.min != 0 {
 		p.each = append(p.each, one)
 	}
 }
@@ -69,7 +64,7 @@ func (m memberParts) of(p *parts) string {
 	switch {
 	case p.label == kai.SubGroupLabel:
 		return m.subGroup
-	case p.counted && m.role != "":
+	case m.role != "":
 		return m.role
 	}
 	return m.task
@@ -78,7 +73,7 @@ func (m memberParts) of(p *parts) string {
 // countParts counts the members anew: the gang's object has come, changed or gone.
 func (s *State) countParts(g *Group) {
 	g.parts, g.open = nil, 0
-	if len(g.declarations) == 0 || !g.declarations[0].parts.counted || len(g.declarations[0].parts.each) == 0 {
+	if len(g.declarations) == 0 || len(g.declarations[0].parts.each) == 0 {
 		return
 	}
 	g.parts = make([]partCount, len(g.declarations[0].parts.each))
@@ -130,30 +125,6 @@ func (g *Group) judgeParts() string {
 		if fewest := c.placed + max(0, c.open-spare); fewest+ended < p.min {
 			return fmt.Sprintf("%s %s has %s %d: more members could be placed than its minimum %d takes, which would "+
 				"do without these; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min)
-		}
-	}
-	return ""
-}
-
-// judgePartsOfAll is judgeParts before partsBehaviour, by all members.
-func (g *Group) judgePartsOfAll() string {
-	if len(g.declarations) == 0 || len(g.members) < g.declarations[0].terms.min {
-		return ""
-	}
-	d := &g.declarations[0]
-	if d.parts.counted || len(d.parts.each) == 0 {
-		return ""
-	}
-	of := map[string]int{}
-	// any order: counts
-	for _, m := range g.members {
-		of[m.facts.parts.of(&d.parts)]++
-	}
-	for _, p := range d.parts.each {
-		if others := len(g.members) - of[p.value]; d.terms.min-others < p.min {
-			return fmt.Sprintf("%s %s has %s %d: any %d of its %d members are enough, and %d of them are no such "+
-				"pods; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min,
-				len(g.members), others)
 		}
 	}
 	return ""

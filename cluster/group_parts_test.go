@@ -14,11 +14,10 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// partsState is a state of a behaviour with a PodGroup of Volcano.
-func partsState(t *testing.T, behaviour uint32, minimum int32, tasks map[string]int32) testState {
+// partsState is a state with a PodGroup of Volcano.
+func partsState(t *testing.T, minimum int32, tasks map[string]int32) testState {
 	t.Helper()
 	s := newState(t)
-	s.UseBehaviour(behaviour)
 	if _, err := s.Upsert(eventlog.VolcanoPodGroups, &volcano.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"},
 		Spec:       volcano.PodGroupSpec{MinMember: minimum, MinTaskMember: tasks},
@@ -40,7 +39,7 @@ func taskPod(name, task string) *v1.Pod {
 func TestNamesOfTasksAreQuoted(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for _, name := range []string{"a\x1b[2Jb", long} {
-		s := partsState(t, LatestBehaviour, 1, map[string]int32{name: -1})
+		s := partsState(t, 1, map[string]int32{name: -1})
 		why := s.Group("default", "g").Refusal()
 		if strings.ContainsRune(why, '\x1b') || strings.Contains(why, long) ||
 			!strings.Contains(why, `spec.minTaskMember["`) {
@@ -86,7 +85,7 @@ func TestPartsEqualAllChoices(t *testing.T) {
 	kinds := [...]string{"ps", "worker", "other"}
 	for code := range 3 * 3 * 3 * 3 * 3 {
 		for placed := range 1 << 5 {
-			s := partsState(t, LatestBehaviour, 4, tasks)
+			s := partsState(t, 4, tasks)
 			s.node("n1", 100)
 			var on, open []string
 			for i, c := 0, code; i < 5; i, c = i+1, c/3 {
@@ -111,7 +110,6 @@ func TestPartsEqualAllChoices(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := New()
-			again.UseBehaviour(LatestBehaviour)
 			if err := again.Restore(canonical.NewReader(form)); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +122,7 @@ func TestPartsEqualAllChoices(t *testing.T) {
 
 // Members move between nodes and back, begin to be deleted and end well; the memo of the refusal follows.
 func TestPartsFollowTheirMembers(t *testing.T) {
-	s := partsState(t, LatestBehaviour, 3, map[string]int32{"master": 1, "worker": 2})
+	s := partsState(t, 3, map[string]int32{"master": 1, "worker": 2})
 	s.node("n1", 100)
 	g := s.Group("default", "g")
 	refused := func(when string, want bool) {
@@ -186,22 +184,19 @@ func TestManyPartsAreReadAndJudged(t *testing.T) {
 		part := kai.SubGroup{Name: fmt.Sprint(i), MinMember: new(int32(i % 2))}
 		group.Spec.SubGroups = append(group.Spec.SubGroups, part)
 	}
-	for _, behaviour := range []uint32{7, LatestBehaviour} {
-		s := newState(t)
-		s.UseBehaviour(behaviour)
-		if _, err := s.Upsert(eventlog.KAIPodGroups, group); err != nil {
-			t.Fatal(err)
-		}
-		g := s.Group("default", "g")
-		for i := range 50 {
-			p := podOf(fmt.Sprint("p", i), 1)
-			p.Annotations = map[string]string{kai.PodGroupAnnotation: "g"}
-			p.Labels = map[string]string{kai.SubGroupLabel: fmt.Sprint(i)}
-			s.pod(p)
-			g.judged = false
-			if why := g.Refusal(); why != "" {
-				t.Fatal(why)
-			}
+	s := newState(t)
+	if _, err := s.Upsert(eventlog.KAIPodGroups, group); err != nil {
+		t.Fatal(err)
+	}
+	g := s.Group("default", "g")
+	for i := range 50 {
+		p := podOf(fmt.Sprint("p", i), 1)
+		p.Annotations = map[string]string{kai.PodGroupAnnotation: "g"}
+		p.Labels = map[string]string{kai.SubGroupLabel: fmt.Sprint(i)}
+		s.pod(p)
+		g.judged = false
+		if why := g.Refusal(); why != "" {
+			t.Fatal(why)
 		}
 	}
 }

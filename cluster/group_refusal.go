@@ -54,7 +54,7 @@ func (g *Group) Refusal() string {
 
 func (g *Group) judge() string {
 	for _, find := range [...]func() string{
-		g.judgeNames, g.judgeTerms, g.judgePartsOfAll, g.judgeOwn, g.judgeTotal, g.judgePriorities, g.judgeSchedulers,
+		g.judgeNames, g.judgeTerms, g.judgeOwn, g.judgeTotal, g.judgePriorities, g.judgeSchedulers,
 	} {
 		if why := find(); why != "" {
 			return why

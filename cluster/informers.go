@@ -37,7 +37,7 @@ type Informers struct {
 	devices map[types.NamespacedName]*assumedDevices
 	// deviceClaims are those of them that each pod holds, sorted.
 	deviceClaims map[types.UID][]types.NamespacedName
-	// unresolved reports whether a bind of the pod may still write its claims; nil: see State.KeepUnresolvedDevices.
+	// unresolved is State.isUnresolved; nil if there is no State.
 	unresolved func(types.UID) bool
 }
 

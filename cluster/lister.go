@@ -34,20 +34,13 @@ func (s *State) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
 }
 
 // HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister, sorted by name. Pods are such only
-// under the feature gate InterPodAffinityHostnameFastPath. The list is nil if ListWideAntiAffinity says so, and not nil
-// else, also if it is empty.
+// under the feature gate InterPodAffinityHostnameFastPath. The list is not nil, also if it is empty.
 func (s *State) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	if !s.listsWide {
-		return nil, nil
-	}
 	if nodes := s.withWideAntiAffinity.list(); nodes != nil {
 		return nodes, nil
 	}
 	return []fwk.NodeInfo{}, nil
 }
-
-// ListWideAntiAffinity says whether the nodes are listed that have pods with anti-affinity by more than the host.
-func (s *State) ListWideAntiAffinity(lists bool) { s.listsWide = lists }
 
 // Get implements fwk.NodeInfoLister. The error for a name that no node has says so.
 func (s *State) Get(name string) (fwk.NodeInfo, error) {

@@ -207,7 +207,7 @@ func (s *State) displace(p *Pod) error {
 	if err := n.info.RemovePod(discard, p.info.Pod); err != nil {
 		return fmt.Errorf("take pod %s/%s off node %q: %w", p.Object.Namespace, p.Object.Name, p.Node, err)
 	}
-	s.KeepPorts(n.info, p.info.Pod)
+	KeepPorts(n.info, p.info.Pod)
 	s.count(p.Node, n)
 	s.touched(p.Node)
 	if !n.exists && len(n.info.Pods) == 0 {

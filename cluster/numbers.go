@@ -15,27 +15,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// numbersBehaviour is the first behaviour whose state computes with no number that can overflow, holds a host port as
-// long as a pod of the node has it, and gives the gangs below a basic CompositePodGroup its priority.
-const numbersBehaviour = 3
-
-// verdictsBehaviour is the first behaviour in which a pod that was asked to go is not placed again, and members that
-// ended well count until their gang is over.
-const verdictsBehaviour = 3
-
-// LatestBehaviour is the highest that UseBehaviour tells from the one before it.
-const LatestBehaviour = partsBehaviour
-
-// UseBehaviour has the state compute by the rules of a behaviour, see scheduler.Behaviours. It must be called before
-// any object comes.
-func (s *State) UseBehaviour(behaviour uint32) {
-	s.boundsNumbers = behaviour >= numbersBehaviour
-	s.free.bounded = s.boundsNumbers
-	s.keepsVerdicts = behaviour >= verdictsBehaviour
-	s.knowsLevels = behaviour >= levelsBehaviour
-	s.countsParts = behaviour >= partsBehaviour
-}
-
 // MostAmount is the most of a resource that a node can offer, in the resource's base unit; of cpu in thousandths of a
 // core. 8,000 pods that request as much add up to what an int64 holds.
 const MostAmount = 1 << 50
@@ -253,8 +232,8 @@ func AddUpTo(a, b int64) int64 {
 
 // KeepPorts puts back the host ports of a node that its other pods have too, after a pod was taken off: upstream's
 // books hold a port once, however many pods have it.
-func (s *State) KeepPorts(info fwk.NodeInfo, gone *v1.Pod) {
-	if !s.boundsNumbers || len(schedutil.GetHostPorts(gone)) == 0 {
+func KeepPorts(info fwk.NodeInfo, gone *v1.Pod) {
+	if len(schedutil.GetHostPorts(gone)) == 0 {
 		return
 	}
 	used := info.GetUsedPorts()
@@ -266,10 +245,7 @@ func (s *State) KeepPorts(info fwk.NodeInfo, gone *v1.Pod) {
 }
 
 // declaredLife is how long a pod declares to hold its resources, 0 if it does not say.
-func (s *State) declaredLife(pod *v1.Pod) time.Duration {
+func declaredLife(pod *v1.Pod) time.Duration {
 	life, _ := DeclaredDuration(pod)
-	if s.boundsNumbers {
-		return min(life, maxLife)
-	}
-	return life
+	return min(life, maxLife)
 }

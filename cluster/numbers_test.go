@@ -168,7 +168,7 @@ func TestWhatNodesAndGroupsOfferAndNeedIsBounded(t *testing.T) {
 
 func TestSumsOverNodesEndWhereAnInt64Does(t *testing.T) {
 	const nodes = 8200 // of 2^50 each: more than 2^63 together
-	c := &Capacity{bounded: true}
+	c := &Capacity{}
 	for range nodes {
 		c.add(MostAmount, MostAmount, 0, 1, +1)
 		c.addScalar("x", MostAmount, +1)
@@ -197,15 +197,11 @@ func TestSumsOfAGangsRequestsEndWhereAnInt64Does(t *testing.T) {
 		requests[i] = &framework.Resource{Memory: MostAmount}
 	}
 	memory := func(r fwk.Resource) int64 { return r.GetMemory() }
-	need := newNeed(v1.ResourceMemory, requests, true, memory)
+	need := newNeed(v1.ResourceMemory, requests, memory)
 	for n, want := range map[int]int64{1: MostAmount, 4095: 4095 * MostAmount, 4096: mostSum, members: mostSum} {
 		if got := need.smallest(n); got != want {
 			t.Errorf("the smallest %d request %d, want %d", n, got, want)
 		}
-	}
-	need = newNeed(v1.ResourceMemory, requests, false, memory)
-	if got := need.smallest(members); got >= 0 {
-		t.Errorf("before behaviour 3 the sum wraps, and old logs need it; it is %d", got)
 	}
 }
 

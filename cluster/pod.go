@@ -79,7 +79,7 @@ func (p *Pod) OnlyAsked() bool { return p.onlyAsked }
 // asked to go while it had one. Example: a victim of preemption loses its node because its bind failed; its eviction is
 // still outstanding.
 func (s *State) MayBePlaced(p *Pod) bool {
-	return p.Object.DeletionTimestamp == nil && !(s.keepsVerdicts && p.evicted)
+	return p.Object.DeletionTimestamp == nil && !p.evicted
 }
 
 // groupName returns the name of the pod's gang, "" for none.
@@ -145,7 +145,7 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	node, stage := p.Node, p.Stage
 	if obj.Spec.NodeName != "" {
 		node, stage = obj.Spec.NodeName, Bound
-		if s.keepsElsewhere && p.Stage == Binding && node != p.Node && len(s.informers.deviceClaims[obj.UID]) > 0 {
+		if p.Stage == Binding && node != p.Node && len(s.informers.deviceClaims[obj.UID]) > 0 {
 			s.returned[obj.UID] = true // its bind is under way, and fails
 		}
 		p.Volumes, p.Devices = nil, nil
@@ -156,7 +156,7 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 		}
 	}
 	p.Object, p.info = obj, info
-	p.life = s.declaredLife(obj)
+	p.life = declaredLife(obj)
 	s.restate(p)
 	if node != "" {
 		if obj.Spec.NodeName != node {
@@ -221,7 +221,7 @@ func (s *State) enter(p *Pod, stage Stage) {
 	if stage == Binding {
 		delete(s.returned, p.Object.UID) // another bind takes the place of the one that is under way
 	}
-	if stage == Bound && s.keepsDevices && !s.returned[p.Object.UID] {
+	if stage == Bound && !s.returned[p.Object.UID] {
 		s.informers.settleDevices(p.Object.UID)
 	}
 }
@@ -262,26 +262,17 @@ func (s *State) forgetDevices(uid types.UID) {
 	}
 }
 
-// KeepUnresolvedDevices sets whether devices stay taken, as capacity does, until the result of the bind that may write
-// them is logged: also if the claim is logged with them and then without, and if the pod's deletion comes first.
-// Without it they come free before, and may be given to another claim while the API server has them in the first one.
-func (s *State) KeepUnresolvedDevices(yes bool) {
-	s.keepsDevices, s.informers.unresolved = yes, nil
-	if yes {
-		s.informers.unresolved = func(uid types.UID) bool {
-			p := s.pods[uid]
-			return p == nil || p.Stage != Bound || s.returned[uid]
-		}
-	}
+// isUnresolved reports whether a bind of the pod may still write its claims. Devices stay taken, as capacity does, until
+// the result of that bind is logged: also if the claim is logged with them and then without, and if the pod's deletion
+// comes first. Otherwise they might be given to another claim while the API server has them in the first one.
+func (s *State) isUnresolved(uid types.UID) bool {
+	p := s.pods[uid]
+	return p == nil || p.Stage != Bound || s.returned[uid]
 }
-
-// KeepDevicesBoundElsewhere sets whether the bind of a pod with devices stays outstanding, if the pod is logged on
-// another node meanwhile: until ResolveDevices. Without it the devices stay taken as long as the pod is there.
-func (s *State) KeepDevicesBoundElsewhere(yes bool) { s.keepsElsewhere = yes }
 
 // HoldsUnresolved reports whether devices stay taken for a pod that is being bound when it goes: until ResolveDevices.
 func (s *State) HoldsUnresolved(p *Pod) bool {
-	return s.keepsDevices && (p.Stage == Binding || s.returned[p.Object.UID]) &&
+	return (p.Stage == Binding || s.returned[p.Object.UID]) &&
 		len(s.informers.deviceClaims[p.Object.UID]) > 0
 }
 
@@ -289,7 +280,7 @@ func (s *State) HoldsUnresolved(p *Pod) bool {
 // pod was deleted and is back. They stay taken until ResolveDevices, or until another bind takes its place.
 func (s *State) NoteReturned(uid types.UID) {
 	p := s.pods[uid]
-	if s.keepsDevices && p != nil && p.Stage != Binding && len(s.informers.deviceClaims[uid]) > 0 {
+	if p != nil && p.Stage != Binding && len(s.informers.deviceClaims[uid]) > 0 {
 		s.returned[uid] = true
 	}
 }

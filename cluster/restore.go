@@ -216,7 +216,7 @@ func (s *State) restorePod(p *Pod, group string) error {
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", name, err)
 	}
-	p.life = s.declaredLife(p.Object)
+	p.life = declaredLife(p.Object)
 	if p.info = info; p.Node != "" && p.Object.Spec.NodeName != p.Node {
 		p.info = onNode(info, p.Node)
 	}

@@ -43,7 +43,6 @@ type State struct {
 	withAffinity         nodeSet
 	withAntiAffinity     nodeSet
 	withWideAntiAffinity nodeSet
-	listsWide            bool // see ListWideAntiAffinity
 
 	pods   map[types.UID]*Pod
 	byName map[types.NamespacedName]types.UID
@@ -55,14 +54,8 @@ type State struct {
 	composites map[types.NamespacedName]*Composite
 	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other
 
-	withoutNodes  bool
-	boundsNumbers bool                            // see UseBehaviour
-	keepsVerdicts bool                            // see UseBehaviour
-	knowsLevels   bool                            // see UseBehaviour
-	countsParts   bool                            // see UseBehaviour
-	nodesFirst    bool                            // see PreemptNodesFirst
-	evictionsEnd  bool                            // see HearOfEvictions
-	mine          func(schedulerName string) bool // nil: every pod is
+	withoutNodes bool
+	mine         func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo
 
@@ -73,10 +66,8 @@ type State struct {
 
 	taken []string // see TakeTaken; no state: Apply takes what it has caused
 
-	keepsDevices   bool               // see KeepUnresolvedDevices
-	keepsElsewhere bool               // see KeepDevicesBoundElsewhere
-	returned       map[types.UID]bool // see NoteReturned; it follows from the state and the effects
-	scored         []v1.ResourceName  // see ScoreResources
+	returned map[types.UID]bool // see NoteReturned; it follows from the state and the effects
+	scored   []v1.ResourceName  // see ScoreResources
 }
 
 // New returns the state before the first entry: nothing.
@@ -101,6 +92,7 @@ func New() *State {
 		namedBy:              map[types.NamespacedName]map[*Composite]bool{},
 	}
 	s.informers.dra.pools.changed = s.devicesChanged
+	s.informers.unresolved = s.isUnresolved
 	return s
 }
 

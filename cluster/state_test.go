@@ -299,10 +299,6 @@ func TestNodesWithAffinityAreListedByName(t *testing.T) {
 		}
 	}
 	s := newState(t)
-	if wide, _ := s.HavePodsWithRequiredNonHostScopedAntiAffinityList(); wide != nil {
-		t.Errorf("nodes with wide anti-affinity are listed that are not to be: %v", wide)
-	}
-	s.ListWideAntiAffinity(true)
 	want := func(step, want string) {
 		t.Helper()
 		affinity, _ := s.HavePodsWithAffinityList()

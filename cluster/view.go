@@ -108,7 +108,7 @@ func (s *State) GangNeeds(g *Group) (members int, needs []Need) {
 			candidates = append(candidates, p)
 		}
 	}
-	for _, n := range needsOf(candidates, s.boundsNumbers) {
+	for _, n := range needsOf(candidates) {
 		needs = append(needs, Need{Resource: n.resource, Amount: n.smallest(missing)})
 	}
 	return missing, needs

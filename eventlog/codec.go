@@ -8,25 +8,16 @@ import (
 	"hash/crc32"
 )
 
-// FormatVersion is the version of the record format that AppendRecord writes, and the highest that
-// DecodeRecord reads. Versions are a ladder: a rung is added for every change of the format, and none is
-// ever reused.
+// FormatVersion is the version of the record format that AppendRecord writes, and the highest that DecodeRecord reads.
+// Versions are a ladder: a rung is added for every change of the format once a release has written it, and none is ever
+// reused.
 //
-//	1  the first format
-//	2  a Decision may end in Nominations
-//	3  an EpochStarted may end in its Behaviour; a Decision may end in Domain, Elsewhere and Ended
-//	4  a BindResult may end in its Decision
-//	5  a Decision's Ended may be OtherReason
-//	6  there are EvictResults
-//	7  a BindResult may end in the plugin that refused the pod, and its code; a Decision may end in Activated,
-//	   Devices and Questions; there are ExtenderResults
-//	8  a Question, and an answer of an ExtenderResult, may have Candidates; an Upserted and a Deleted may be of a
-//	   resource that a configuration declares, of DeviceTaintRules, VolcanoPodGroups and KAIPodGroups
-//	9  Devices of a Decision may have Requests
-//
-// A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
-// happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 9
+//	1 to 9  were written before the first release, and are not read any more
+//	10      the format of release 0.1.0
+const FormatVersion = 10
+
+// lowestFormat is the lowest version that DecodeRecord reads.
+const lowestFormat = 10
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -80,7 +71,7 @@ func (e *EntryError) Unwrap() error { return e.Err }
 // it.
 func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	start := len(dst)
-	version, kind, err := e.form()
+	kind, err := e.kind()
 	if err == nil && e.Seq == 0 {
 		err = errors.New("sequence number 0: the first is 1")
 	}
@@ -91,7 +82,7 @@ func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	if e.Settled {
 		flags |= flagSettled
 	}
-	out := append(dst, version, byte(kind), flags)
+	out := append(dst, FormatVersion, byte(kind), flags)
 	out = binary.BigEndian.AppendUint64(out, e.Seq)
 	out = binary.BigEndian.AppendUint64(out, e.Epoch)
 	out = binary.BigEndian.AppendUint64(out, uint64(e.Time))
@@ -116,15 +107,12 @@ func tooLargeFor(size, most int) error {
 	return fmt.Errorf("%d bytes exceed the %d of a record", size, most)
 }
 
-// form returns the version of the format that e is written in, and its kind.
-func (e *Entry) form() (version byte, kind Kind, err error) {
+// kind returns the kind of e's payload.
+func (e *Entry) kind() (Kind, error) {
 	if enc := e.Encoding.bytes; enc != nil {
-		return enc[encodingVersion], Kind(enc[encodingKind]), nil
+		return Kind(enc[encodingKind]), nil
 	}
-	if kind, err = payloadKind(e.Payload); err != nil {
-		return 0, 0, err
-	}
-	return versionFor(e.Payload), kind, nil
+	return payloadKind(e.Payload)
 }
 
 // HashRecord returns the SHA-256 of a whole record: what the next record carries as the previous hash.
@@ -155,68 +143,7 @@ func decodeChecked(b []byte, d *Decoder) (e Entry, prev [32]byte, err error) {
 	if err != nil {
 		return Entry{}, prev, fmt.Errorf("record of entry %d: %w", e.Seq, err)
 	}
-	if v, want := b[offsetVersion], versionFor(e.Payload); v != want {
-		return Entry{}, prev, fmt.Errorf(
-			"record of entry %d: format version %d at byte %d, but what it holds is written in version %d",
-			e.Seq,
-			v,
-			offsetVersion,
-			want,
-		)
-	}
 	return e, prev, nil
-}
-
-// versionFor returns the lowest version of the format that can hold p.
-func versionFor(p Payload) byte {
-	switch p := p.(type) {
-	case *EpochStarted:
-		if p.Behaviour > 1 {
-			return 3
-		}
-	case *Decision:
-		switch {
-		case hasMade(p.Devices):
-			return 9
-		case hasCandidates(p.Questions):
-			return 8
-		case len(p.Activated)+len(p.Devices)+len(p.Questions) > 0 || p.Outcome == Asked:
-			return 7
-		case p.Ended > NoTime:
-			return 5
-		case p.hasFacts():
-			return 3
-		case len(p.Nominations) > 0:
-			return 2
-		}
-	case *BindResult:
-		switch {
-		case p.Plugin != "":
-			return 7
-		case p.Decision > 0:
-			return 4
-		}
-	case *EvictResult:
-		return 6
-	case *ExtenderResult:
-		if p.aboutPreemption() {
-			return 8
-		}
-		return 7
-	case *Upserted:
-		return versionOf(p.Resource)
-	case *Deleted:
-		return versionOf(p.Resource)
-	}
-	return 1
-}
-
-// versionOf returns the lowest version of the format that has the resource.
-func versionOf(res Resource) byte {
-	if info := infoByResource[res]; info == nil || info.code >= format8Code {
-		return 8
-	}
-	return 1
 }
 
 // RecordPlace returns what a record says of its place in a log, its number and the hash of the record before it,
@@ -240,11 +167,11 @@ func checkFrame(b []byte) error {
 	if got := crc32.Checksum(body, castagnoli); got != want {
 		return fmt.Errorf("checksum is %08x, want %08x", got, want)
 	}
-	// The checksum is asked first: it tells a newer format from a flipped bit.
-	if v := b[offsetVersion]; v > FormatVersion {
-		return &NewerFormatError{Format: v}
-	} else if v < 1 {
-		return fmt.Errorf("unknown format version %d at byte %d: the first one is 1", v, offsetVersion)
+	// The checksum is asked first: it tells another format from a flipped bit.
+	if v := b[offsetVersion]; v == 0 {
+		return fmt.Errorf("unknown format version 0 at byte %d: the first one is 1", offsetVersion)
+	} else if v < lowestFormat || v > FormatVersion {
+		return &FormatError{Format: v}
 	}
 	if unknown := b[offsetFlags] &^ knownFlags; unknown != 0 {
 		return fmt.Errorf("unknown flags %#02x at byte %d", unknown, offsetFlags)

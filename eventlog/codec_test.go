@@ -3,6 +3,7 @@ package eventlog_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"reflect"
 	"strings"
@@ -118,7 +119,7 @@ func TestMapsAreWrittenInOneOrder(t *testing.T) {
 func TestRecordLayout(t *testing.T) {
 	prev := eventlog.HashRecord([]byte("x"))
 	rec := encode(t, eventlog.Entry{Seq: 0x0102, Epoch: 3, Time: -2, Settled: true, Payload: &eventlog.Tick{}}, prev)
-	want := []byte{1, 4, 1,
+	want := []byte{eventlog.FormatVersion, 4, 1,
 		0, 0, 0, 0, 0, 0, 1, 2,
 		0, 0, 0, 0, 0, 0, 0, 3,
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe}
@@ -198,78 +199,65 @@ func TestForeignTextBecomesValidUTF8(t *testing.T) {
 // raw makes a sealed record with the payload of a kind.
 func raw(kind eventlog.Kind, payload ...byte) []byte {
 	rec := make([]byte, headerSize, headerSize+len(payload)+4)
-	rec[0], rec[1], rec[10] = 1, byte(kind), 1
+	rec[0], rec[1], rec[10] = eventlog.FormatVersion, byte(kind), 1
 	return reseal(append(append(rec, payload...), 0, 0, 0, 0))
 }
 
-// version3 is a decision in version 3 of the format.
-func version3(payload []byte) []byte {
-	rec := raw(eventlog.KindDecision, payload...)
-	rec[0] = 3
-	return reseal(rec)
-}
-
-// plainDecision is the payload of a decision that version 1 of the format can hold.
+// plainDecision is the payload of a decision that has nothing from Places on.
 var plainDecision = []byte{1, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-func TestADecisionWithoutNominationsIsWrittenAsItAlwaysWas(t *testing.T) {
-	rec := raw(eventlog.KindDecision, plainDecision...)
-	e, prev, err := eventlog.DecodeRecord(rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again := encode(t, e, prev); !bytes.Equal(again, rec) {
-		t.Errorf("%x is written back as %x", rec, again)
-	}
-	d := e.Payload.(*eventlog.Decision)
-	d.Nominations = []eventlog.Nomination{{UID: "u", Node: "n"}, {UID: "v"}}
-	rec = encode(t, e, prev)
-	if rec[0] != 2 {
-		t.Errorf("with nominations it is written in version %d", rec[0])
-	}
-	if again, _, err := eventlog.DecodeRecord(rec); err != nil || !reflect.DeepEqual(again, e) {
-		t.Errorf("%+v is read back as %+v, %v", e, again, err)
-	}
-}
-
-func TestWhatIsNotRecordedLeavesTheRecordAsItAlwaysWas(t *testing.T) {
+func TestAPayloadEndsWithTheLastFieldThatIsSet(t *testing.T) {
 	facts := []func(d *eventlog.Decision){
-		func(d *eventlog.Decision) { d.Ended = eventlog.OtherReason },
+		func(*eventlog.Decision) {},
+		func(d *eventlog.Decision) { d.Places = []eventlog.Place{{UID: "u", Node: "n"}} },
+		func(d *eventlog.Decision) { d.Nominations = []eventlog.Nomination{{UID: "u", Node: "n"}, {UID: "v"}} },
 		func(d *eventlog.Decision) { d.Domain = "rack=a" },
 		func(d *eventlog.Decision) { d.Elsewhere = true },
-		func(d *eventlog.Decision) { d.Ended = eventlog.NoTime },
+		func(d *eventlog.Decision) { d.Ended = eventlog.OtherReason },
 		func(d *eventlog.Decision) {
 			d.Ended, d.Nominations = eventlog.NotFirst, []eventlog.Nomination{{UID: "u"}}
 		},
 	}
 	for i, add := range facts {
-		e, prev, err := eventlog.DecodeRecord(raw(eventlog.KindDecision, plainDecision...))
+		plain := raw(eventlog.KindDecision, plainDecision...)
+		e, prev, err := eventlog.DecodeRecord(plain)
 		if err != nil {
 			t.Fatal(err)
 		}
 		add(e.Payload.(*eventlog.Decision))
-		want := byte(3)
-		if i == 0 {
-			want = 5
-		}
 		rec := encode(t, e, prev)
-		if again, _, err := eventlog.DecodeRecord(rec); rec[0] != want || err != nil || !reflect.DeepEqual(again, e) {
-			t.Errorf("%d: version %d; %+v is read back as %+v, %v", i, rec[0], e, again, err)
+		if again, _, err := eventlog.DecodeRecord(rec); err != nil || !reflect.DeepEqual(again, e) {
+			t.Errorf("%d: %+v is read back as %+v, %v", i, e, again, err)
+		}
+		if bytes.Equal(rec, plain) != (i == 0) {
+			t.Errorf("%d: %x is written as %x", i, plain, rec)
 		}
 	}
-	for behaviour, version := range map[uint32]byte{0: 1, 1: 1, 2: 3, 7: 3} {
-		e := eventlog.Entry{
-			Seq:     1,
-			Epoch:   1,
-			Payload: &eventlog.EpochStarted{ID: "i", Version: "v", Format: 2, Behaviour: behaviour},
-		}
-		rec := encode(t, e, [32]byte{})
-		if rec[0] != version {
-			t.Errorf("an epoch of behaviour %d is written in version %d, want %d", behaviour, rec[0], version)
-		}
-		again, _, err := eventlog.DecodeRecord(rec)
-		if err != nil || behaviour > 1 && again.Payload.(*eventlog.EpochStarted).Behaviour != behaviour {
-			t.Errorf("behaviour %d is read back as %+v, %v", behaviour, again.Payload, err)
+}
+
+// Every record is of the one format, and those of other formats say so, with what to do.
+func TestRecordsOfOtherFormatsAreRefused(t *testing.T) {
+	for format := range 256 {
+		rec := raw(eventlog.KindTick)
+		rec[0] = byte(format)
+		_, _, err := eventlog.DecodeRecord(reseal(rec))
+		var other *eventlog.FormatError
+		switch {
+		case format == eventlog.FormatVersion:
+			if err != nil {
+				t.Error(err)
+			}
+		case format == 0:
+			if err == nil || errors.As(err, &other) {
+				t.Errorf("format 0: %v", err)
+			}
+		case !errors.As(err, &other) || other.Format != byte(format):
+			t.Errorf("format %d: %v", format, err)
+		case !strings.Contains(err.Error(), "the log is not damaged, do not cut it here"),
+			format < 10 && !strings.Contains(err.Error(), "written before the first release of Rollcall: this version "+
+				"reads format 10 and later: read the log with the program that wrote it, or with one built from commit"),
+			format > 10 && !strings.Contains(err.Error(), "written by a newer version of Rollcall"):
+			t.Errorf("format %d: %v", format, err)
 		}
 	}
 }
@@ -289,18 +277,13 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":     {nil, "too few"},
 		"short":     {good[:40], "too few"},
 		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":   {change(0, 10), "an entry has format 10, written by a newer version of Rollcall"},
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
-		"version too high": {change(0, 2), "format version 2 at byte 0, but what it holds is written in version " +
-			"1"},
-		"empty facts": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 0)), "domain at byte 83: " +
+		"empty facts": {raw(eventlog.KindDecision, append(bytes.Clone(plainDecision), 0, 0, 0, 0, 0)...), "domain at byte 83: " +
 			"empty fields at the end are left out"},
-		"elsewhere": {version3(append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)), "elsewhere at " +
+		"elsewhere": {raw(eventlog.KindDecision, append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)...), "elsewhere at " +
 			"byte 83: 2 is neither 0 nor 1"},
-		"ending": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 4)), "ended at byte 83: " +
+		"ending": {raw(eventlog.KindDecision, append(bytes.Clone(plainDecision), 0, 0, 0, 0, 4)...), "ended at byte 83: " +
 			"unknown ending 4"},
-		"ending in version 3": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "format version 3 at " +
-			"byte 0, but what it holds is written in version 5"},
 		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
 		"kind":             {change(1, 9), "unknown kind 9 at byte 1"},
 		"flags":            {change(2, 0x81), "unknown flags 0x80 at byte 2"},
@@ -310,8 +293,6 @@ func TestRecordsThatAreRefused(t *testing.T) {
 			"record ends"},
 		"bind outcome": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 5, 0), "outcome at byte 64: unknown " +
 			"bind outcome 5"},
-		"decision in version 1": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 7)...), "format version 1 " +
-			"at byte 0, but what it holds is written in version 4"},
 		"decision 0": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 0)...), "decision at byte 66: 0 is " +
 			"left out"},
 		"trailing byte": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 1, 'p', 5, 'E', 'r', 'r',
@@ -322,8 +303,6 @@ func TestRecordsThatAreRefused(t *testing.T) {
 			'r', 'o', 'r'), "only Failed can have one"},
 		"code of a plugin": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 1, 'p', 1, 'E'),
 			"want one of"},
-		"plugin in version 1": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 1, 'p', 5, 'E', 'r', 'r',
-			'o', 'r'), "format version 1 at byte 0, but what it holds is written in version 7"},
 		"long varint": {raw(eventlog.KindBindResult, 0x81, 0x00, 'u', 1, 'n', 1, 0), "uid at byte 59: " +
 			"varint is longer"},
 		"endless varint": {raw(eventlog.KindBindResult, bytes.Repeat([]byte{0xff}, 11)...), "varint exceeds " +
@@ -337,20 +316,16 @@ func TestRecordsThatAreRefused(t *testing.T) {
 			"eviction is asked for by a decision"},
 		"refused for ever":     {raw(eventlog.KindEvictResult, 1, 'u', 3, 0, 1, 0), "retry after at byte 65: no time"},
 		"done and tried again": {raw(eventlog.KindEvictResult, 1, 'u', 1, 0, 1, 2), "1 bytes too many at byte 64"},
-		"eviction in version 1": {raw(eventlog.KindEvictResult, 1, 'u', 1, 0, 1), "format version 1 at byte 0, but " +
-			"what it holds is written in version 6"},
-		"resource":           {raw(eventlog.KindDeleted, 0), "unknown resource number 0"},
-		"decision's outcome": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 9), "unknown outcome 9"},
+		"resource":             {raw(eventlog.KindDeleted, 0), "unknown resource number 0"},
+		"decision's outcome":   {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 9), "unknown outcome 9"},
 		"huge list": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f,
 			0), "rejections at byte"},
 		"element of a list": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 5, 0),
 			"rejections[0].reason at byte"},
 		"empty places":      {raw(eventlog.KindDecision, append(plainDecision, 0)...), "places at byte"},
 		"empty nominations": {raw(eventlog.KindDecision, append(plainDecision, 0, 0)...), "nominations at byte"},
-		"nominations in version 1": {raw(eventlog.KindDecision, append(plainDecision, 0, 1, 1, 'u', 1, 'n')...),
-			"format version 1 at byte 0, but what it holds is written in version 2"},
-		"no resource":    {raw(eventlog.KindUpserted), "resource at byte 59"},
-		"unknown object": {raw(eventlog.KindUpserted, 99), "unknown resource number 99"},
+		"no resource":       {raw(eventlog.KindUpserted), "resource at byte 59"},
+		"unknown object":    {raw(eventlog.KindUpserted, 99), "unknown resource number 99"},
 		"unknown field": {raw(eventlog.KindUpserted, 1, 0x7a, 0), "pods at byte 60: byte 0 of the object: unknown " +
 			"field 15"},
 		"nested groups": {raw(eventlog.KindUpserted, 1, 0x7b, 0x7b, 0x7b), "unknown field 15"},
@@ -362,8 +337,10 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"pod group field": {raw(eventlog.KindUpserted, append([]byte{13}, `{"metadata":{},"spec":{"minMembers":3}}`...)...), `unknown field "spec.minMembers"`},
 		"pod group quantity": {raw(eventlog.KindUpserted, append([]byte{13}, `{"metadata":{},"spec":{"minResources":{"cpu":"1e999999999"}}}`...)...),
 			"exponent"},
-		"config": {raw(eventlog.KindEpochStarted, 0, 0, 1, 0, 1, '{'), "config at byte"},
-		"format": {raw(eventlog.KindEpochStarted, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0), "format at byte"},
+		"config":       {raw(eventlog.KindEpochStarted, 0, 0, 1, 0, 1, '{'), "config at byte"},
+		"format":       {raw(eventlog.KindEpochStarted, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 10), "format at byte"},
+		"behaviour":    {raw(eventlog.KindEpochStarted, 0, 0, 10, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f), "behaviour at byte"},
+		"no behaviour": {raw(eventlog.KindEpochStarted, 0, 0, 10, 0, 0), "behaviour at byte"},
 	} {
 		e, _, err := eventlog.DecodeRecord(tc.rec)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -531,26 +508,6 @@ func BenchmarkDecision(b *testing.B) { benchmark(b, decision()) }
 
 func BenchmarkPod(b *testing.B) {
 	benchmark(b, &eventlog.Upserted{Resource: eventlog.Pods, Object: eventlog.Trim(eventlog.Pods, pod("p"))})
-}
-
-// The resources that came with version 8 are in records of that version, so that a program that does not know them says
-// that the log is newer; all others are in the first one.
-func TestAResourceIsInTheLowestVersionThatHasIt(t *testing.T) {
-	for _, res := range eventlog.Resources() {
-		want := byte(1)
-		switch res {
-		case eventlog.VolcanoPodGroups, eventlog.KAIPodGroups, eventlog.DeviceTaintRules:
-			want = 8
-		}
-		for _, p := range []eventlog.Payload{
-			&eventlog.Upserted{Resource: res, Object: eventlog.NewObject(res)},
-			&eventlog.Deleted{Resource: res, Name: "n"},
-		} {
-			if got := encode(t, eventlog.Entry{Seq: 1, Payload: p}, [32]byte{})[0]; got != want {
-				t.Errorf("%T of %s: a record of version %d, want %d", p, res, got, want)
-			}
-		}
-	}
 }
 
 func BenchmarkPodGroup(b *testing.B) {

@@ -70,7 +70,7 @@ type Decision struct {
 	// preempts, then of pods that yield to them.
 	Nominations []Nomination
 	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE); "" for
-	// a cycle that was limited to none. It is recorded from behaviour 2 on, as are the fields below.
+	// a cycle that was limited to none.
 	Domain string
 	// Elsewhere says, of an Unschedulable or Error outcome with a Domain, that there is another domain to try. If this
 	// cycle ends the gang's attempt and no member has a node then, the gang is tried again at once, elsewhere.
@@ -78,18 +78,16 @@ type Decision struct {
 	// Ended says, of a Reserved outcome without Places, why the reservation of the pod's lane ends.
 	Ended Ending
 	// Activated are the pods that plugins want tried at once, sorted: those of Handle.Activate and, of a cycle that
-	// gives its pod a node, of PodsToActivate. It is recorded from behaviour 6 on.
+	// gives its pod a node, of PodsToActivate.
 	Activated []types.UID
 	// Devices are the claims that the pod's placement allocates devices to, in the order in which the pod names them.
-	// A claim whose allocation an earlier decision has made, and that does not have it yet, is among them. It is
-	// recorded from behaviour 6 on.
+	// A claim whose allocation an earlier decision has made, and that does not have it yet, is among them.
 	Devices []DeviceClaim
-	// Questions are, of the outcome Asked, those that extenders are asked. They are recorded from behaviour 6 on, and
-	// with Candidates from behaviour 7 on.
+	// Questions are, of the outcome Asked, those that extenders are asked.
 	Questions []Question
 }
 
-// hasFacts reports whether the decision has a field of format version 3 or later.
+// hasFacts reports whether the decision has a field from Domain on.
 func (d *Decision) hasFacts() bool {
 	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated)+len(d.Devices)+len(d.Questions) > 0
 }
@@ -101,7 +99,7 @@ type Ending uint8
 const (
 	// NotFirst: the entity is not the first of its lane any more of those that wait for room.
 	NotFirst Ending = 1
-	// NoTime: it is not known any more when there will be room. Up to behaviour 3 it stands for OtherReason too.
+	// NoTime: it is not known any more when there will be room.
 	NoTime Ending = 2
 	// OtherReason: there is room now, and the entity was refused for another reason than want of room.
 	OtherReason Ending = 3

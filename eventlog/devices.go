@@ -21,7 +21,7 @@ type DeviceClaim struct {
 	// equal, see Result.
 	//
 	// A claim that the pod's bind makes, for devices that the pod requests by the names of extended resources, has no
-	// UID yet. Its requests are in Allocation too, see Requests. They are recorded from behaviour 8 on.
+	// UID yet. Its requests are in Allocation too, see Requests.
 	Allocation string
 }
 
@@ -68,19 +68,6 @@ func (c *DeviceClaim) Requests() ([]resourcev1.DeviceRequest, error) {
 		return nil, err
 	}
 	return claim.Spec.Devices.Requests, nil
-}
-
-// hasMade reports whether a claim has Requests. One with a UID has none.
-func hasMade(list []DeviceClaim) bool {
-	for i := range list {
-		if list[i].UID != "" {
-			continue
-		}
-		if requests, err := list[i].Requests(); err == nil && len(requests) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // checkMade says what is wrong with the requests of a claim, if it has some.

@@ -12,7 +12,7 @@ import (
 // An Encoding is a payload as its record holds it, made ahead of the append by an Encoder. The zero Encoding is
 // none.
 type Encoding struct {
-	bytes []byte // format version u8 | kind u8 | payload
+	bytes []byte // kind u8 | payload
 }
 
 // IsZero says that there is none.
@@ -23,9 +23,8 @@ func (e Encoding) Len() int { return len(e.bytes) }
 
 // The places in an Encoding.
 const (
-	encodingVersion = 0
-	encodingKind    = 1
-	encodingPayload = 2
+	encodingKind    = 0
+	encodingPayload = 1
 )
 
 // encoderChunk is how much memory an Encoder allocates at once, encoderRoom how much of it a payload should find.
@@ -57,7 +56,7 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 		c.chunk = make([]byte, 0, encoderChunk)
 	}
 	start := len(c.chunk)
-	out, err := appendPayload(append(c.chunk, versionFor(p), byte(kind)), p)
+	out, err := appendPayload(append(c.chunk, byte(kind)), p)
 	if err != nil {
 		return Encoding{}, err
 	}

@@ -94,8 +94,7 @@ type EpochStarted struct {
 	Version string
 	// Format is the highest format version that the writer writes.
 	Format uint32
-	// Behaviour is the number of the rules by which the writer decides and applies (scheduler.Behaviours). 0 stands for
-	// 1: the epochs of logs from before there were numbers have none.
+	// Behaviour is the number of the rules by which the writer decides and applies (scheduler.Behaviours).
 	Behaviour uint32
 	// Seed is the seed of whatever chance a plugin may use; in-tree ones use none.
 	Seed uint64

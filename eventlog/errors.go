@@ -183,19 +183,24 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns the system's error.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// NewerFormatError says that a newer version of Rollcall wrote an entry, in a format that this one does not know. The
-// entry is whole, as far as its checksum tells. Nothing may be given up or cut for it.
-type NewerFormatError struct {
+// LastPrerelease is the commit of Rollcall that reads what was written before the first release: formats 1 to 9 of
+// entries, and behaviours 1 to 9.
+const LastPrerelease = "f97c758"
+
+// FormatError says that another version of Rollcall wrote an entry, in a format that this one does not read: a newer
+// one, or one from before the first release. The entry is whole, as far as its checksum tells. Nothing may be given up
+// or cut for it.
+type FormatError struct {
 	// Path is the file, or whatever tells the log. Empty if it is not known.
 	Path string
 	// Seq is the first entry of that format that was found, 0 if it is not known.
 	Seq uint64
-	// Format is the entry's; this version reads up to FormatVersion.
+	// Format is the entry's. This version reads format 10 up to FormatVersion.
 	Format uint8
 }
 
 // Error implements error.
-func (e *NewerFormatError) Error() string {
+func (e *FormatError) Error() string {
 	entry := "an entry"
 	if e.Seq > 0 {
 		entry = fmt.Sprintf("entry %d", e.Seq)
@@ -203,16 +208,21 @@ func (e *NewerFormatError) Error() string {
 	if e.Path != "" {
 		entry = e.Path + ": " + entry
 	}
-	return fmt.Sprintf("%s has format %d, written by a newer version of Rollcall: this one reads up to %d: use the "+
-		"newer version; the log is not damaged, do not cut it here", entry, e.Format, FormatVersion)
+	if e.Format > FormatVersion {
+		return fmt.Sprintf("%s has format %d, written by a newer version of Rollcall: this one reads up to %d: use the "+
+			"newer version; the log is not damaged, do not cut it here", entry, e.Format, FormatVersion)
+	}
+	return fmt.Sprintf("%s has format %d, written before the first release of Rollcall: this version reads format %d "+
+		"and later: read the log with the program that wrote it, or with one built from commit %s; the log is not "+
+		"damaged, do not cut it here", entry, e.Format, lowestFormat, LastPrerelease)
 }
 
 // DamageAt returns what err, which was found in the record of entry seq at path, says of it: that it is damaged, or
-// that a newer version wrote it.
+// that another version wrote it in a format that this one does not read.
 func DamageAt(path string, seq uint64, err error) error {
-	var newer *NewerFormatError
-	if errors.As(err, &newer) {
-		return &NewerFormatError{Path: path, Seq: seq, Format: newer.Format}
+	var format *FormatError
+	if errors.As(err, &format) {
+		return &FormatError{Path: path, Seq: seq, Format: format.Format}
 	}
 	return &DamagedError{Path: path, Seq: seq, Err: err}
 }

@@ -65,7 +65,7 @@ type ExtenderAnswer struct {
 	PreemptError string
 }
 
-// aboutPreemption reports whether the answer has a field of format version 8.
+// aboutPreemption reports whether the answer has a field of an answer about preemption.
 func (a *ExtenderAnswer) aboutPreemption() bool { return len(a.Candidates) > 0 || a.PreemptError != "" }
 
 // hasCandidates reports whether a question is about preemption.
@@ -73,7 +73,7 @@ func hasCandidates(questions []Question) bool {
 	return slices.ContainsFunc(questions, func(q Question) bool { return len(q.Candidates) > 0 })
 }
 
-// aboutPreemption reports whether the result has a field of format version 8.
+// aboutPreemption reports whether an answer is about preemption.
 func (p *ExtenderResult) aboutPreemption() bool {
 	return slices.ContainsFunc(p.Answers, func(a ExtenderAnswer) bool { return a.aboutPreemption() })
 }
@@ -194,7 +194,7 @@ func (w *payloadWriter) questions(questions []Question) {
 		w.strs("question's nodes", q.Nodes)
 	}
 	if !hasCandidates(questions) {
-		return // as in version 7
+		return
 	}
 	for i := range questions {
 		w.candidates(questions[i].Candidates)
@@ -287,7 +287,7 @@ func (w *payloadWriter) extenderResult(p *ExtenderResult) {
 		w.words("prioritizeError", a.PrioritizeError)
 	}
 	if !p.aboutPreemption() {
-		return // as in version 7
+		return
 	}
 	for i := range p.Answers {
 		w.candidates(p.Answers[i].Candidates)

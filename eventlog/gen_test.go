@@ -154,10 +154,8 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 	switch eventlog.Kind(rapid.IntRange(1, 8).Draw(t, "kind")) {
 	case eventlog.KindEpochStarted:
 		p := &eventlog.EpochStarted{ID: text.Draw(t, "id"), Version: text.Draw(t, "version"),
-			Format: rapid.Uint32().Draw(t, "format"), Seed: rapid.Uint64().Draw(t, "seed")}
-		if n := rapid.Uint32().Draw(t, "behaviour"); n > 1 {
-			p.Behaviour = n
-		}
+			Format: rapid.Uint32().Draw(t, "format"), Behaviour: rapid.Uint32().Draw(t, "behaviour"),
+			Seed: rapid.Uint64().Draw(t, "seed")}
 		if config := rapid.SampledFrom([]string{"", "{}", `{"kind":"KubeSchedulerConfiguration","n":[1,2.50,null]}`}).
 			Draw(t, "config"); config != "" {
 			p.Config = []byte(config)

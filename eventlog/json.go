@@ -148,9 +148,7 @@ func (w *jsonWriter) epochStarted(p *EpochStarted) {
 	w.str("id", p.ID)
 	w.str("version", p.Version)
 	w.uint("format", uint64(p.Format))
-	if p.Behaviour > 1 {
-		w.uint("behaviour", uint64(p.Behaviour))
-	}
+	w.uint("behaviour", uint64(p.Behaviour))
 	w.uint("seed", p.Seed)
 	if len(p.Config) > 0 {
 		w.fail("config", checkConfig(p.Config))

@@ -24,8 +24,8 @@ func TestPublicForm(t *testing.T) {
 		want string
 	}{
 		{eventlog.Entry{Seq: 1, Epoch: 1, Time: at, Payload: &eventlog.EpochStarted{ID: "0b8f", Version: "v0.1.0",
-			Format: 1, Seed: 18446744073709551615, Config: []byte(`{"kind":"X"}`)}},
-			`{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"EpochStarted","id":"0b8f","version":"v0.1.0","format":1,"seed":18446744073709551615,"config":{"kind":"X"}}`},
+			Format: 10, Behaviour: 10, Seed: 18446744073709551615, Config: []byte(`{"kind":"X"}`)}},
+			`{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"EpochStarted","id":"0b8f","version":"v0.1.0","format":10,"behaviour":10,"seed":18446744073709551615,"config":{"kind":"X"}}`},
 		{eventlog.Entry{Seq: 7, Epoch: 1, Time: at, Settled: true,
 			Payload: &eventlog.Upserted{Resource: eventlog.Namespaces,
 				Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns",

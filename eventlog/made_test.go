@@ -2,6 +2,7 @@ package eventlog_test
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -11,9 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Decision with a claim that is to be made is of format 9, so that an older program says that it is too old; one with
-// another claim stays of format 7. Requests of a claim that is there already are refused.
-func TestRequestsOfAClaimAreOfFormat9(t *testing.T) {
+// Requests of a claim that the pod's bind makes are recorded. Those of a claim that is there already are refused.
+func TestRequestsOfAClaimThatIsMade(t *testing.T) {
 	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "u"}}
 	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r",
 		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: "ExactCount", Count: 2}}}
@@ -38,14 +38,17 @@ func TestRequestsOfAClaimAreOfFormat9(t *testing.T) {
 		return eventlog.Entry{Seq: 1, Epoch: 1, Payload: &eventlog.Decision{Cycle: 1, Name: "p", UID: "p",
 			Outcome: eventlog.Scheduled, Node: "n", Devices: devices}}
 	}
-	for want, e := range map[byte]eventlog.Entry{7: entry(plain), 9: entry(plain, made)} {
+	for made, e := range map[bool]eventlog.Entry{false: entry(plain), true: entry(plain, made)} {
 		rec, err := eventlog.AppendRecord(nil, e, [32]byte{})
-		if err != nil || rec[0] != want {
-			t.Fatalf("format %d: %d, %v", want, rec[0], err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, _, err := eventlog.DecodeRecord(rec); err != nil || !reflect.DeepEqual(again, e) {
+			t.Errorf("%+v is read back as %+v, %v", e, again, err)
 		}
 		text, err := eventlog.AppendJSON(nil, e)
-		if err != nil || strings.Contains(string(text), `"requests":[{"name":"r"`) != (want == 9) {
-			t.Errorf("format %d: %s, %v", want, text, err)
+		if err != nil || strings.Contains(string(text), `"requests":[{"name":"r"`) != made {
+			t.Errorf("%s, %v", text, err)
 		}
 	}
 	// What no reader takes is not written.

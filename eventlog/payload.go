@@ -122,9 +122,7 @@ func (w *payloadWriter) epochStarted(p *EpochStarted) {
 	w.fail("config", checkConfig(p.Config))
 	w.uvarint(uint64(len(p.Config)))
 	w.b = append(w.b, p.Config...)
-	if p.Behaviour > 1 { // as in version 1 and 2 otherwise
-		w.uvarint(uint64(p.Behaviour))
-	}
+	w.uvarint(uint64(p.Behaviour))
 }
 
 func (r *payloadReader) epochStarted() *EpochStarted {
@@ -138,12 +136,9 @@ func (r *payloadReader) epochStarted() *EpochStarted {
 		p.Config = []byte(config)
 		r.fail("config", checkConfig(p.Config))
 	}
-	if r.err != nil || r.at == len(r.text) {
-		return p
-	}
 	behaviour := r.uvarint("behaviour")
-	if r.err == nil && (behaviour < 2 || behaviour > math.MaxUint32) {
-		r.fail("behaviour", fmt.Errorf("%d is not from 2 to 32 bits", behaviour))
+	if behaviour > math.MaxUint32 {
+		r.fail("behaviour", fmt.Errorf("%d exceeds 32 bits", behaviour))
 	}
 	p.Behaviour = uint32(behaviour)
 	return p
@@ -186,10 +181,11 @@ func (w *payloadWriter) bindResult(p *BindResult) {
 	w.b = append(w.b, byte(p.Outcome))
 	w.str("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
 	w.fail(p.check())
-	if p.Decision > 0 { // as before version 4 otherwise
-		w.uvarint(p.Decision)
+	if p.Decision == 0 {
+		return // the payload ends with the last field that is set
 	}
-	if p.Plugin != "" { // as before version 7 otherwise
+	w.uvarint(p.Decision)
+	if p.Plugin != "" {
 		w.str("plugin", p.Plugin)
 		w.str("code", p.Code)
 	}

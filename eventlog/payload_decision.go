@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// decision writes d. From Places on, the payload ends with the last field that is set.
 func (w *payloadWriter) decision(d *Decision) {
 	w.uvarint(d.Cycle)
 	w.str("namespace", d.Namespace)
@@ -47,7 +48,7 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("volume's volume", d.Volumes[i].Volume)
 	}
 	if len(d.Places)+len(d.Nominations) == 0 && !d.hasFacts() {
-		return // as in logs from before there were any
+		return
 	}
 	w.uvarint(uint64(len(d.Places)))
 	for i := range d.Places {
@@ -55,7 +56,7 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("place's node", d.Places[i].Node)
 	}
 	if len(d.Nominations) == 0 && !d.hasFacts() {
-		return // as in version 1
+		return
 	}
 	w.uvarint(uint64(len(d.Nominations)))
 	for i := range d.Nominations {
@@ -63,7 +64,7 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("nomination's node", d.Nominations[i].Node)
 	}
 	if !d.hasFacts() {
-		return // as in version 2
+		return
 	}
 	w.str("domain", d.Domain)
 	w.fail("ended", checkEnding(d.Ended))
@@ -72,7 +73,7 @@ func (w *payloadWriter) decision(d *Decision) {
 		elsewhere = 1
 	}
 	w.b = append(w.b, elsewhere, byte(d.Ended))
-	if len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 { // as before version 7 otherwise
+	if len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 {
 		w.uids("activated", d.Activated)
 	}
 	if len(d.Devices)+len(d.Questions) > 0 {
@@ -126,7 +127,7 @@ func (r *payloadReader) decision() *Decision {
 		if r.err == nil && len(d.Places) == 0 {
 			r.fail("places", errors.New("an empty list is left out"))
 		}
-		return d // as in version 1
+		return d
 	}
 	d.Nominations = readList(r, "nominations", 2, func() Nomination {
 		return Nomination{UID: r.uid("uid"), Node: r.str("node")}
@@ -135,13 +136,13 @@ func (r *payloadReader) decision() *Decision {
 		if r.err == nil && len(d.Nominations) == 0 {
 			r.fail("nominations", errors.New("an empty list is left out"))
 		}
-		return d // as in version 2
+		return d
 	}
 	r.decisionFacts(d)
 	return d
 }
 
-// decisionFacts reads the fields of version 3.
+// decisionFacts reads the fields from Domain on.
 func (r *payloadReader) decisionFacts(d *Decision) {
 	d.Domain = r.str("domain")
 	elsewhere := r.byte("elsewhere")

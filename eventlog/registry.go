@@ -185,9 +185,6 @@ var registry = []resourceInfo{
 	},
 }
 
-// format8Code is the lowest code of the resources that came with version 8 of the record format.
-const format8Code = 23
-
 // The registry by each of its keys.
 var (
 	infoByResource = make(map[Resource]*resourceInfo)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -25,6 +26,29 @@ type Binding struct {
 	Node string
 	// State is that of the pod's scheduling cycle; see SharedState.
 	State fwk.CycleState
+}
+
+// carriedOut are the plugins of the extension points behind a cycle whose work is done without calling them: the claims
+// and devices of a placement are in the Decision, and the bind is an effect.
+var carriedOut = map[ExtensionPoint][]string{
+	PreBind: {names.VolumeBinding, names.DynamicResources},
+	Bind:    {names.DefaultBinder},
+}
+
+// isCarriedOut reports whether a plugin is called at no extension point behind a cycle, because effects do its work.
+func (p *Profile) isCarriedOut(name string) bool {
+	return slices.Contains(carriedOut[PreBind], name) || slices.Contains(carriedOut[Bind], name)
+}
+
+// callsBehind reports whether the profile enables a plugin of PreBind, Bind or PostBind that is called.
+func (p *Profile) callsBehind() bool {
+	for _, point := range []ExtensionPoint{PreBind, Bind, PostBind} {
+		isCalled := func(name string) bool { return !slices.Contains(carriedOut[point], name) }
+		if slices.ContainsFunc(p.at[point], isCalled) {
+			return true
+		}
+	}
+	return false
 }
 
 // A Together makes all calls and returns when each has returned. Those that wait for each other need it to make them at

@@ -92,6 +92,7 @@ type handle struct {
 	rest   *restclient.Config
 
 	inPreBind podsInPreBind
+	shared    map[string]any // see Share
 }
 
 var _ Handle = (*handle)(nil)

@@ -117,7 +117,7 @@ func newProfile(ctx context.Context, registry Registry, cfg *config.KubeSchedule
 	if err := p.arrange(cfg.Plugins); err != nil {
 		return nil, err
 	}
-	p.bindingCycle = len(p.lasting) > 0 || p.Uncalled() != nil
+	p.bindingCycle = len(p.lasting) > 0 || p.callsBehind()
 	p.prepareClasses(registry.NoClasses)
 	p.findSigners()
 	p.search.init(p)

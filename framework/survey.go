@@ -50,6 +50,25 @@ func (h *handle) ChangedSince(since Mark) (places []int32, now Mark, ok bool) {
 	return places, now, ok && since.Valid && since.Version == now.Version
 }
 
+// Sharer may be implemented by the Handle: it lets plugins of one profile share what they keep from pod to pod.
+type Sharer interface {
+	// Share returns what create returned when Share was first called with the name.
+	Share(name string, create func() any) any
+}
+
+// Share implements Sharer.
+func (h *handle) Share(name string, create func() any) any {
+	shared, ok := h.shared[name]
+	if !ok {
+		if h.shared == nil {
+			h.shared = map[string]any{}
+		}
+		shared = create()
+		h.shared[name] = shared
+	}
+	return shared
+}
+
 // survey is what Surveyors said of all nodes in the search under way.
 type survey struct {
 	passes  [][]bool  // by filter of search.filters; nil: the plugin has to be asked

@@ -44,8 +44,8 @@ func AdviceOnDamage(path string, first, seq uint64) string {
 		first, seq-1, path, seq-1)
 }
 
-// AdviseOnDoubt adds to an error of snapshot.Series.Beyond, nil for none, what to do about it.
-func AdviseOnDoubt(path string, err error) error {
+// AdviseOnUnknownEnd adds to an error of snapshot.Series.Beyond, nil for none, what to do about it.
+func AdviseOnUnknownEnd(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func AdviseOnDoubt(path string, err error) error {
 		path, err, SnapshotsOf(path).Path())
 }
 
-// Advise adds to an error of reading what can be done about it.
+// Advise adds to an error of reading the steps that can be taken.
 func (s *Source) Advise(err error) error {
 	var unreadable *eventlog.UnreadableError
 	var damaged *eventlog.DamagedError
@@ -61,7 +61,7 @@ func (s *Source) Advise(err error) error {
 	var lost *snapshot.LostError
 	switch {
 	case errors.As(err, &unreadable):
-		return err // which says what to do
+		return err // it says what to do
 	case errors.As(err, &lost):
 		return fmt.Errorf("%w\n%s", err, AdviceOnLoss(s.path, lost))
 	case errors.As(err, &damaged) && damaged.Seq > s.First():
@@ -82,15 +82,15 @@ func (s *Source) NotTheEntries(seq uint64) error {
 	return fmt.Errorf("%w\nRemove %s: without it, its state is made of the entries", refused, s.SnapshotPlace(seq))
 }
 
-// explainAbsence adds to an error of opening a log that is not there how to make one.
+// explainAbsence adds to an error of opening a missing log how to make one.
 func explainAbsence(path string, err error) error {
-	if _, serr := os.Stat(path); errors.Is(err, fs.ErrNotExist) && serr != nil { // or it is of an archive
+	if _, serr := os.Stat(path); errors.Is(err, fs.ErrNotExist) && serr != nil { // or the error is about an archive
 		return &NoLogError{Path: path}
 	}
 	return explainEmpty(path, err)
 }
 
-// A NoLogError says that there is nothing where a log should be.
+// A NoLogError says that there is no log at the path.
 type NoLogError struct{ Path string }
 
 // Error implements error.
@@ -98,8 +98,8 @@ func (e *NoLogError) Error() string {
 	return fmt.Sprintf("no log at %s: make one with rollcall simulate --log %s", e.Path, e.Path)
 }
 
-// explainEmpty returns, for a directory without segments that has snapshots of some, that its entries are missing; for
-// every other error that error.
+// explainEmpty returns, for a directory with snapshots but without segments, an error that its entries are missing. It
+// returns every other error unchanged.
 func explainEmpty(path string, err error) error {
 	if !errors.Is(err, boltlog.ErrNoSegments) {
 		return err
@@ -112,9 +112,9 @@ func explainEmpty(path string, err error) error {
 	return err
 }
 
-// IsDiskError reports whether err says that a file could not be written because of the disk or the file system. Of
-// some errors bbolt passes on the text alone ("file resize error: ..."). A call that is interrupted however often it is
-// tried again is one of them.
+// IsDiskError reports whether err says that a file could not be written because of the disk or the file system. It
+// knows some of them by their text alone, since bbolt passes on no more ("file resize error: ..."). A call that
+// signals keep interrupting counts too.
 func IsDiskError(err error) bool {
 	kinds := []syscall.Errno{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.EINTR,

@@ -9,34 +9,34 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// inBucket is the snapshots of a log in a stream: objects of the bucket beside it, with the names and the bytes that
-// they have as files. They are read and written without a claim to the log. It is not safe for concurrent use.
+// inBucket has the snapshots of a log in a stream: objects of the bucket beside it, with the same names and bytes as
+// snapshot files. They are read and written without a lock on the log. It is not safe for concurrent use.
 type inBucket struct {
-	ctx    context.Context // of the calls, which have none
+	ctx    context.Context // of the calls, which take none
 	log    *jetstream.Log
 	bucket *jetstream.Bucket
 	keep   snapshot.Retention
-	first  string // which log it is, once that was asked: see identity
-	failed error  // of the last List: what could not be reached is not waited for again, until something is put
+	first  string // the log's identity, once it was read: see identity
+	failed error  // of the last List: an unreachable bucket is not waited for again, until something is put
 }
 
 var _ snapshot.Apart = (*inBucket)(nil)
 
-// aboutFirst is what the hash of the log's first record is called in what is said about an object.
+// aboutFirst is the key, in an object's metadata, of the hash of the log's first record.
 const aboutFirst = "rollcall-first-record"
 
-// besideStream returns the snapshots of a log in a stream, of which those are kept that are spacing entries apart.
+// besideStream returns the snapshots of a log in a stream. It keeps snapshots that are spacing entries apart.
 func besideStream(ctx context.Context, log *jetstream.Log, spacing uint64) *inBucket {
 	return &inBucket{ctx: ctx, log: log, bucket: log.Bucket(), keep: snapshot.Retention{
 		Last: keptSnapshots, Spacing: spacing * olderSnapshots, Base: log.First() - 1,
 	}}
 }
 
-// space lets those be kept that are spacing entries apart.
+// space sets the distance of the snapshots to keep, in entries.
 func (s *inBucket) space(spacing uint64) { s.keep.Spacing = spacing * olderSnapshots }
 
-// identity returns what tells the log from all others: the hash of its first record, which begins an epoch and so has
-// an identity by chance. A stream that was deleted and made again has another one; a copy of the log has the same.
+// identity returns the identity of the log: the hash of its first record. That record begins an epoch and has a random
+// identity. A stream that was deleted and made again has another one; a copy of the log has the same.
 func (s *inBucket) identity() (id string, err error) {
 	if s.first == "" {
 		s.first, err = s.log.Identity(s.ctx)
@@ -55,7 +55,7 @@ func (s *inBucket) Put(seq uint64, data []byte) error {
 	return nil
 }
 
-// Add is Put, but drops no other snapshot.
+// Add is Put without dropping other snapshots.
 func (s *inBucket) Add(seq uint64, data []byte) error {
 	s.failed = nil
 	first, err := s.identity()
@@ -68,7 +68,7 @@ func (s *inBucket) Add(seq uint64, data []byte) error {
 	return nil
 }
 
-// prune drops what is not to be kept any more, and what interrupted writers have left.
+// prune drops the snapshots that are no longer to be kept, and the remains of interrupted writers.
 func (s *inBucket) prune(newest uint64) error {
 	seqs, err := s.List()
 	if err != nil {
@@ -90,8 +90,7 @@ func (s *inBucket) Drop(seq uint64) error {
 	return nil
 }
 
-// List implements snapshot.Store. A bucket that is not there holds none; objects that are no snapshots by their name
-// are passed over.
+// List implements snapshot.Store. A missing bucket holds none. Objects without a snapshot's name are skipped.
 func (s *inBucket) List() ([]uint64, error) {
 	if s.failed != nil {
 		return nil, s.failed
@@ -110,8 +109,8 @@ func (s *inBucket) List() ([]uint64, error) {
 	return seqs, nil
 }
 
-// Get implements snapshot.Store. A snapshot of an entry behind the log's last one, whose place in the chain cannot be
-// compared, is of another log unless it is said to be of this one.
+// Get implements snapshot.Store. The place in the chain of a snapshot beyond the log's last entry cannot be compared:
+// such a snapshot counts as another log's unless its metadata names this log.
 func (s *inBucket) Get(seq uint64) ([]byte, error) {
 	data, about, err := s.bucket.Get(s.ctx, snapshot.Name(seq), snapshot.Largest)
 	var wrong *jetstream.ObjectError
@@ -124,8 +123,7 @@ func (s *inBucket) Get(seq uint64) ([]byte, error) {
 	return data, s.isOfThisLog(seq, about)
 }
 
-// isOfThisLog returns an error for a snapshot of an entry behind the log's last one, if it is not of this log by what
-// is said about it.
+// isOfThisLog returns an error for a snapshot beyond the log's last entry unless its metadata names this log.
 func (s *inBucket) isOfThisLog(seq uint64, about map[string]string) error {
 	last, err := s.log.Last()
 	switch {

@@ -83,7 +83,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// aReader is a log that was opened for reading, with what was reported of it and how many entries were applied.
+// aReader is a log opened for reading, with its reports and the number of entries that were applied.
 type aReader struct {
 	*logs.Source
 	said    []string
@@ -234,7 +234,7 @@ func TestSnapshotsBesideAStreamAreThoseOfADirectory(t *testing.T) {
 	}
 }
 
-// Whoever reads the log late applies the entries behind the newest snapshot, and no other.
+// A late reader of the log applies the entries after the newest snapshot, and no others.
 func TestALateReaderBeginsWithTheNewestSnapshot(t *testing.T) {
 	address := startNATS(t)
 	stream := "nats://" + address + "/jobs?replicas=1"
@@ -270,8 +270,8 @@ func TestALateReaderBeginsWithTheNewestSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot that is not whole, not of this log, or of an entry that the log does not have, is named and not used: what
-// is read is made of an older one.
+// A snapshot that is incomplete, from another log, or about an entry that the log lacks is reported and not used: the
+// state comes from an older one.
 func TestABadSnapshotBesideAStreamIsNotUsed(t *testing.T) {
 	address := startNATS(t)
 	c := clientOf(t, address)
@@ -339,8 +339,8 @@ func TestABadSnapshotBesideAStreamIsNotUsed(t *testing.T) {
 
 const math64 = 1<<64 - 1
 
-// A stream that was deleted and made again has another log: what is left in the bucket is named, not used by readers or
-// by the writer, and dropped once there is a snapshot of the new one.
+// A stream that was deleted and made again has another log. The old snapshots in the bucket are reported, used neither
+// by readers nor by the writer, and dropped once there is a snapshot of the new log.
 func TestSnapshotsOfAStreamThatWasMadeAgainAreNotUsed(t *testing.T) {
 	address := startNATS(t)
 	c := clientOf(t, address)
@@ -378,7 +378,7 @@ func TestSnapshotsOfAStreamThatWasMadeAgainAreNotUsed(t *testing.T) {
 }
 
 // A stream that lacks entries of which there is a snapshot has lost its end, as a directory may have. Readers say so
-// and use none of what is behind it; a writer refuses the log, until what is lost is given up.
+// and do not use such snapshots; a writer refuses the log, until the lost entries are given up.
 func TestAStreamThatHasLostItsEndIsNotWrittenTo(t *testing.T) {
 	address := startNATS(t)
 	c := clientOf(t, address)
@@ -422,7 +422,7 @@ func TestAStreamThatHasLostItsEndIsNotWrittenTo(t *testing.T) {
 	must(t, kept.Close())
 }
 
-// A snapshot of an entry that came when the log had been opened is no loss: the log, asked anew, has it.
+// A snapshot of an entry that came when the log had been opened is no loss: the log, asked again, has it.
 func TestASnapshotOfAnEntryThatCameMeanwhileIsNoLoss(t *testing.T) {
 	address := startNATS(t)
 	stream := "nats://" + address + "/jobs?replicas=1"
@@ -454,7 +454,7 @@ func TestASnapshotOfAnEntryThatCameMeanwhileIsNoLoss(t *testing.T) {
 }
 
 // A bucket that cannot be used harms nobody: the log is read from its first entry, and it is said. A writer writes the
-// log, says of each snapshot that there is none, and writes them again once the bucket can be used.
+// log, says about each snapshot that there is none, and writes them again once the bucket can be used.
 func TestABucketThatCannotBeUsedHarmsNobody(t *testing.T) {
 	address := startNATS(t)
 	c := clientOf(t, address)
@@ -518,7 +518,7 @@ func TestABucketThatCannotBeUsedHarmsNobody(t *testing.T) {
 	must(t, e.Close())
 }
 
-// Whoever reads the log may write snapshots, beside its writer: of the same entry they are the same.
+// Readers of the log may write snapshots, beside its writer: their snapshots of the same entry are equal.
 func TestTwoWriteTheSameSnapshot(t *testing.T) {
 	address := startNATS(t)
 	c := clientOf(t, address)
@@ -567,7 +567,7 @@ func copied(t *testing.T, name string) string {
 	return dir
 }
 
-// What is said of an object names the bucket of the log, whatever the stream's name.
+// A message about an object names the bucket of the log, whatever the stream's name.
 func TestTheAdviceNamesTheBucket(t *testing.T) {
 	lost := &snapshot.LostError{Last: 3, Seq: 7}
 	advice := logs.AdviceOnLoss("nats://h:4222/jobs=west", lost)

@@ -9,25 +9,25 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Copied says what a copy has.
+// Copied describes a copy.
 type Copied struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Entries is how many entries the copy has, and Added how many of them were not there before.
+	// Entries is the number of entries of the copy, and Added the number of new ones among them.
 	Entries uint64 `json:"entries"`
 	Added   uint64 `json:"added"`
-	// Hash is that of the last entry's record, and Root that of the hash tree, of both logs.
+	// Hash is the hash of the last entry's record, and Root the root of the hash tree, in both logs.
 	Hash string `json:"hash"`
 	Root string `json:"root"`
 }
 
-// copyBatch is how many entries go into one append of a copy.
+// copyBatch is the number of entries in one append to a copy.
 const copyBatch = 2000
 
 // Copy copies a log to another one, up to entry upTo, 0 for the last: the same records, with the same chain and tree,
-// which are compared at the end. If the other one is there and has the beginning of this one, the rest is appended,
-// also if this one lacks that beginning by now; if it has anything else the error is a *RequestError, and nothing is.
-// Snapshots are not copied.
+// which Copy compares at the end. If the other log exists and has the beginning of this one, Copy appends the rest,
+// even if this one lacks that beginning by now. If the other one differs, Copy appends nothing and returns a
+// *RequestError. It does not copy snapshots.
 func (o Options) Copy(ctx context.Context, from, to string, upTo uint64, keep KeepOptions) (*Copied, error) {
 	source, err := o.Open(ctx, from)
 	if err != nil {
@@ -60,7 +60,7 @@ func (o Options) Copy(ctx context.Context, from, to string, upTo uint64, keep Ke
 		Root: end.Tree.Root().String()}, nil
 }
 
-// copyInto opens the log that is copied to, and returns the last entry that it has of source, which is not behind last.
+// copyInto opens the target log, and returns its last entry, which is not after last.
 func (o KeepOptions) copyInto(ctx context.Context, source *Source, to string, last uint64) (*Kept, uint64, error) {
 	first := source.First()
 	if first == 1 {
@@ -92,13 +92,13 @@ func (o KeepOptions) copyInto(ctx context.Context, source *Source, to string, la
 	return kept, at, nil
 }
 
-// beginsLate is the error for a log whose first entries are missing, and that no copy has them.
+// beginsLate is the error for a log whose first entries are missing, also from the copy.
 func beginsLate(source *Source) error {
 	return Refuse("%s begins with entry %d: it can be copied only to a copy that has the entries before, for the "+
 		"state there is in a snapshot", source.Path(), source.First())
 }
 
-// sameEnd returns the place behind entry at, which must be the same in both logs.
+// sameEnd returns the place after entry at, which must be the same in both logs.
 func sameEnd(ctx context.Context, source *Source, kept *Kept, at uint64) (eventlog.Origin, error) {
 	want, err := eventlog.OriginAt(ctx, source, at)
 	if err != nil {
@@ -115,7 +115,7 @@ func sameEnd(ctx context.Context, source *Source, kept *Kept, at uint64) (eventl
 	return want, nil
 }
 
-// copyFrom appends the entries of source behind entry at, up to entry last.
+// copyFrom appends the entries of source after entry at, up to entry last.
 func (k *Kept) copyFrom(ctx context.Context, source *Source, at, last uint64) error {
 	if at == last {
 		return nil

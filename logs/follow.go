@@ -31,14 +31,14 @@ func (o KeepOptions) Follow(ctx context.Context, name string) (*Followed, error)
 	return &Followed{log, besideStream(context.WithoutCancel(ctx), log, 0)}, nil
 }
 
-// Snapshots returns where snapshots of the log are written that are spacing entries apart.
+// Snapshots returns the store for snapshots of the log that are spacing entries apart.
 func (f *Followed) Snapshots(spacing uint64) snapshot.Store {
 	f.beside.space(spacing)
 	return f.beside
 }
 
-// Announce has this process answer with name to those who follow the log, until it is closed: they learn so at once
-// when it is gone. A log in a directory has nobody who follows it.
+// Announce makes this process answer with name to the followers of the log, until it is closed: they notice at once
+// when it has ended. A log in a directory has no followers.
 func (k *Kept) Announce(name string) error {
 	log, ok := k.Log.(*jetstream.Log)
 	if !ok {

@@ -14,22 +14,23 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/index"
 )
 
-// IndexDir is the directory of the index in that of a log.
+// IndexDir is the directory of the index, in the directory of the log.
 const IndexDir = "index"
 
-// IndexSpan is of how many entries the parts of an index are that are written. What is behind the last one is read
-// by whoever needs the index: that is less than this, unless the writer was killed or had no rest.
+// IndexSpan is the number of entries of each part of an index that is written. A reader that needs the index reads the
+// entries after the last part itself. There are fewer than IndexSpan of them, unless the writer was killed or had no
+// pause.
 const IndexSpan = 1 << 15
 
-// keptParts is how many bytes of parts an Index keeps in memory that it can read again.
+// keptParts is the largest total size in bytes of the parts that an Index keeps in memory and can read again.
 const keptParts = 256 << 20
 
 // IndexOf returns the index of the log at path.
 func IndexOf(path string) *index.Dir { return index.NewDir(filepath.Join(path, IndexDir)) }
 
-// An Index says of a log in a directory, as far as it went when it was opened, which entries may name something. Parts
-// that are not kept with the log, or cannot be trusted, are made from the entries, and are gone with it. It is not safe
-// for concurrent use.
+// An Index finds the entries of a log in a directory that may name an object, up to the last entry when it was opened.
+// Parts that are missing or cannot be trusted are made from the entries, and are not kept. It is not safe for
+// concurrent use.
 type Index struct {
 	log   *Source
 	dir   *index.Dir
@@ -84,7 +85,7 @@ func (s *Source) openIndex(ctx context.Context) (*Index, error) {
 	return x, x.make(ctx, next, last)
 }
 
-// trusted returns the facts of the parts that are kept with the log and are of these entries of it.
+// trusted returns the facts of the parts in the log's directory that cover these entries of this log.
 func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.Facts, err error) {
 	ranges, err := x.dir.List()
 	if err != nil {
@@ -115,14 +116,14 @@ func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.F
 	}), nil
 }
 
-// distrust reports why a part is not used. One that is gone was dropped meanwhile.
+// distrust reports the reason why a part is not used. A missing one was dropped meanwhile.
 func (x *Index) distrust(r index.Range, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		x.log.Report("the index of entries %d to %d is not used: %v", r.First, r.Last, err)
 	}
 }
 
-// pickHashes returns the hashes of the records of seqs, which ascend.
+// pickHashes returns the hashes of the records of seqs, which are ascending.
 func (s *Source) pickHashes(ctx context.Context, seqs []uint64) ([][32]byte, error) {
 	sealed, err := s.stored.Last()
 	if err != nil {
@@ -152,7 +153,7 @@ func (x *Index) make(ctx context.Context, first, last uint64) error {
 	})
 }
 
-// indexed reads the entries from first to last, which the log has, and calls add with the index of each span of them.
+// indexed reads the entries from first to last, which the log has, and calls add with the index of each span.
 func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func(*index.Part) error) error {
 	var b index.Builder
 	next := first
@@ -181,10 +182,10 @@ func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func
 	return fmt.Errorf("%s ends before entry %d", s.path, next)
 }
 
-// Read returns how many entries were read because no part is kept of them.
+// Read returns the number of entries that were read because they have no part.
 func (x *Index) Read() uint64 { return x.read }
 
-// Facts returns what the parts say of their ranges, in order: together they are of all entries of the log.
+// Facts returns the facts of the parts, in order. Together they cover all entries of the log.
 func (x *Index) Facts() []index.Facts {
 	facts := make([]index.Facts, len(x.parts))
 	for i := range x.parts {
@@ -214,7 +215,7 @@ func (x *Index) Naming(ctx context.Context, keys ...index.Key) ([]uint64, error)
 	return slices.Compact(seqs), nil
 }
 
-// part returns a part whole. One that has become unreadable is made from the entries.
+// part returns a whole part. It makes an unreadable one from the entries.
 func (x *Index) part(ctx context.Context, p *indexed) (*index.Part, error) {
 	if p.part != nil {
 		return p.part, nil
@@ -243,7 +244,7 @@ func (x *Index) part(ctx context.Context, p *indexed) (*index.Part, error) {
 	return whole, nil
 }
 
-// Pick yields the entries of seqs, which ascend. What stands between them is not read.
+// Pick yields the entries of seqs, which are ascending. It does not read the entries in between.
 func (x *Index) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
 	return x.log.pick(ctx, seqs)
 }
@@ -261,7 +262,7 @@ func (s *Source) pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Ent
 				return
 			}
 		}
-		for rest := seqs[n:]; len(rest) > 0; { // what the writer tells
+		for rest := seqs[n:]; len(rest) > 0; { // the writer sends these
 			for e, err := range s.Read(ctx, rest[0]) {
 				if err == nil && e.Seq < rest[0] {
 					continue
@@ -277,7 +278,7 @@ func (s *Source) pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Ent
 	}
 }
 
-// pickGap is how many entries are rather read on the way than asked for anew.
+// pickGap is the largest gap that is read through instead of being skipped by a new request.
 const pickGap = 1 << 10
 
 // Until returns the last entry that is not after a time; 0 if there is none.

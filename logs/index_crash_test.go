@@ -49,7 +49,7 @@ func putParts(t *testing.T, path string, of *logs.Source, from, upTo uint64) {
 	}
 }
 
-// openLog opens a log for reading, and returns what it reports from then on.
+// openLog opens a log for reading, and returns its reports from then on.
 func openLog(t *testing.T, path string, archives ...string) (*logs.Source, *strings.Builder) {
 	t.Helper()
 	notes := &strings.Builder{}
@@ -73,7 +73,7 @@ func indexIn(t *testing.T, log *logs.Source) *logs.Index {
 	return x.(*logs.Index)
 }
 
-// told is all that can be asked of the index of a log of WellFormed entries.
+// told returns all answers of the index of a log of WellFormed entries.
 func told(t *testing.T, log *logs.Source, x *logs.Index) string {
 	t.Helper()
 	last, err := log.Last()
@@ -117,7 +117,7 @@ func told(t *testing.T, log *logs.Source, x *logs.Index) string {
 	return b.String()
 }
 
-// withoutIndex is told of a log without an index.
+// withoutIndex returns the answers of a log without an index.
 func withoutIndex(t *testing.T, path string, archives ...string) string {
 	t.Helper()
 	dir := logs.IndexOf(path).Path()
@@ -136,8 +136,8 @@ func withoutIndex(t *testing.T, path string, archives ...string) string {
 	return want
 }
 
-// TestAnIndexThatACrashLeftTellsTheSame has the parts of an index in whatever states a crash, a copy or another log may
-// have left them. What is told is the same, and that is read which no good part is of.
+// TestAnIndexThatACrashLeftTellsTheSame puts the parts of an index into every state in which a crash, a copy or
+// another log may leave them. The answers stay the same, and exactly the entries without a good part are read.
 func TestAnIndexThatACrashLeftTellsTheSame(t *testing.T) {
 	path := logstest.Segmented(t, logstest.WellFormed(200), 25)
 	log, _ := openLog(t, path)
@@ -243,8 +243,8 @@ func TestAnIndexThatACrashLeftTellsTheSame(t *testing.T) {
 	}
 }
 
-// TestTheIndexBesideAWriterTellsTheSame: a reader sees the parts that the writer had written by the time that it
-// looked, and none of what came later.
+// TestTheIndexBesideAWriterTellsTheSame: a reader sees the parts that the writer had written when it was opened, and
+// no later ones.
 func TestTheIndexBesideAWriterTellsTheSame(t *testing.T) {
 	path := t.TempDir() + "/a.log"
 	kept, err := logs.KeepOptions{SegmentBytes: 1}.Create(t.Context(), path)

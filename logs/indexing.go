@@ -11,25 +11,26 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// An Indexed log is one of which MakeIndex has written the index.
+// Indexed describes an index that MakeIndex has written.
 type Indexed struct {
 	Path string `json:"path"`
-	// Dir is where the index is.
+	// Dir is the directory of the index.
 	Dir string `json:"dir"`
 	// First and Last are the first and the last entry of the log.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	// Parts is how many parts were written, Bytes how long they are together, Kept how many were there and are good.
+	// Parts is the number of written parts, Bytes their total size, and Kept the number of good parts that existed
+	// before.
 	Parts int   `json:"parts"`
 	Bytes int64 `json:"bytes"`
 	Kept  int   `json:"kept"`
-	// Snapshots are the entries of which a snapshot was written.
+	// Snapshots are the entries of the written snapshots.
 	Snapshots []uint64 `json:"snapshots,omitempty"`
 }
 
-// MakeIndex writes the index of a log in a directory, as far as it is not there, up to the last entry. A writer may
-// have the log. If snapshotEvery is not 0, it also writes a snapshot every so many entries, where there is none as near
-// yet, as TakeSnapshot does: then nobody may write to the log.
+// MakeIndex writes the missing parts of the index of a log in a directory, up to the last entry. The log may have a
+// writer. If snapshotEvery is not 0, MakeIndex also writes a snapshot every snapshotEvery entries, as TakeSnapshot
+// does, unless there is one near by: then the log may not have a writer.
 func (s *Source) MakeIndex(ctx context.Context, snapshotEvery uint64) (*Indexed, error) {
 	if s.stored == nil {
 		return nil, Refuse("%s has no index: that is for logs in directories", s.path)
@@ -73,11 +74,11 @@ func (s *Source) keepIndex(ctx context.Context, done *Indexed) error {
 		next = f.Last + 1
 	}
 	done.Kept = len(good)
-	s.index = nil // what was made without these parts
+	s.index = nil // it was made without these parts
 	return nil
 }
 
-// addSnapshots writes a snapshot of every entry that is so far behind the one before it.
+// addSnapshots writes a snapshot of every entry that is every entries after the one before.
 func (s *Source) addSnapshots(ctx context.Context, every uint64, done *Indexed) error {
 	if err := s.MayTakeSnapshots(); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (s *Source) addSnapshots(ctx context.Context, every uint64, done *Indexed) 
 	return nil
 }
 
-// fillUp writes snapshots of entries between two others, every so many.
+// fillUp writes snapshots of entries between two others, every entries apart.
 func (s *Source) fillUp(ctx context.Context, after, before, every uint64, done *Indexed) error {
 	m, err := s.Restore(after)
 	if err != nil {
@@ -129,14 +130,14 @@ func (s *Source) fillUp(ctx context.Context, after, before, every uint64, done *
 }
 
 const (
-	// indexEvery is how long the indexer rests when nothing is due.
+	// indexEvery is the pause of the indexer when no part is due.
 	indexEvery = time.Second
-	// lastParts is how many parts are still written when the log is closed: the rest is left to log index.
+	// lastParts is the largest number of parts written when the log is closed: the rest is left to log index.
 	lastParts = 4
 )
 
-// An indexer writes the index of a log beside its writer. It holds up an append for as long as any reader does, which
-// is until 256 KiB are copied.
+// An indexer writes the index of a log beside its writer. It delays an append no longer than any other reader does,
+// which is until 256 KiB are copied.
 type indexer struct {
 	log    eventlog.Reader
 	dir    *index.Dir
@@ -146,14 +147,14 @@ type indexer struct {
 	ended  chan struct{}
 }
 
-// startIndexing has the index of a log be written from now on, in a goroutine of its own.
+// startIndexing starts a goroutine that writes the index of a log from now on.
 func startIndexing(log eventlog.Reader, dir *index.Dir, report func(format string, args ...any)) *indexer {
 	x := &indexer{log: log, dir: dir, report: report, stop: make(chan struct{}), ended: make(chan struct{})}
 	go x.run()
 	return x
 }
 
-// close ends the writing of the index. It comes before the log is closed.
+// close ends the writing of the index. It must be called before the log is closed.
 func (x *indexer) close() {
 	close(x.stop)
 	<-x.ended
@@ -177,14 +178,14 @@ func (x *indexer) run() {
 	}
 }
 
-// told reports why the index is not written on. A log that was closed, or is opened again, is no fault.
+// told reports the reason why the indexer stopped. A log that was closed, or is opened again, is not worth a report.
 func (x *indexer) told(err error) {
 	if err != nil && !errors.Is(err, eventlog.ErrClosed) {
 		x.report("the log's index is not written any more, rollcall log index does it later: %v", err)
 	}
 }
 
-// keepUp writes the parts that are due, at most so many, until stop is closed.
+// keepUp writes the parts that are due, at most parts, until stop is closed.
 func (x *indexer) keepUp(parts int, stop chan struct{}) error {
 	last, err := x.log.Last()
 	if err != nil {
@@ -237,7 +238,7 @@ func (x *indexer) write(end uint64) error {
 	return err
 }
 
-// begin finds out which entry is the first that is in no part, as far as there are parts behind one another.
+// begin finds the first entry that is in no part, as far as the parts follow each other without a gap.
 func (x *indexer) begin(last uint64) error {
 	ranges, err := x.dir.List()
 	if err != nil {

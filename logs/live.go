@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// serveTime is how long Open waits for a log that is written to and not served: a scheduler serves it shortly after
-	// it has taken it, and lets go of it shortly after it has ceased to serve it.
+	// serveTime is the time that Open waits for a log that is written to and not served. A scheduler serves it shortly
+	// after it has opened it, and closes it shortly after it has stopped serving it.
 	serveTime = time.Second
-	// serveEvery is the time between two tries.
+	// serveEvery is the pause between two attempts.
 	serveEvery = 20 * time.Millisecond
 )
 
-// openDirectory opens the log in a directory, and joins to it what the scheduler tells that is writing to it, if one
-// is.
+// openDirectory opens the log in a directory, and joins to it the records of the scheduler that is writing to it, if
+// there is one.
 func (s *Source) openDirectory(ctx context.Context) error {
 	opts := boltlog.DefaultOptions()
 	opts.Archives = s.opts.Archives
@@ -51,8 +51,8 @@ func (s *Source) openDirectory(ctx context.Context) error {
 	}
 }
 
-// findLoss lets reading end with damage if the log, which no writer has, ends before an entry of which there is a
-// snapshot, and with another error if that cannot be told.
+// findLoss makes reading end with damage if the log, which has no writer, ends before an entry of which there is a
+// snapshot. If that is unknown, reading ends with another error.
 func findLoss(log *boltlog.Log) error {
 	last, err := log.Last()
 	if err != nil {
@@ -63,18 +63,17 @@ func findLoss(log *boltlog.Log) error {
 	if lost != nil {
 		log.Lacks(lost)
 	}
-	log.Doubt(AdviseOnDoubt(log.Path(), err))
+	log.EndUnknown(AdviseOnUnknownEnd(log.Path(), err))
 	return nil
 }
 
 // Live reports whether a scheduler was writing to the log when it was opened.
 func (s *Source) Live() bool { return s.live }
 
-// Unserved returns why a log that is being written to is read only as far as it is sealed; nil if it is not so.
+// Unserved returns the reason why only the sealed entries of a log with a writer are read; nil if all are.
 func (s *Source) Unserved() error { return s.unserved }
 
-// Behind returns why a log in a stream may have more than is read, although it was acknowledged before; nil if it has
-// not.
+// Behind returns the reason why a log in a stream may have acknowledged entries that are not read; nil if it has none.
 func (s *Source) Behind() error {
 	if s.stream == nil {
 		return nil
@@ -82,16 +81,15 @@ func (s *Source) Behind() error {
 	return s.stream.Behind()
 }
 
-// A Writer is the process that tells what is not sealed yet.
+// A Writer is the process that sends the entries that are not sealed yet.
 type Writer struct {
 	PID     int
 	Version string
-	// Ended reports whether it has ended before it had told all that was asked of it; the rest was read as it has left
-	// it.
+	// Ended reports whether it ended before it had sent all requested entries; the rest was read from its files.
 	Ended bool
 }
 
-// Writer returns the process that tells what is not sealed yet; false if none does.
+// Writer returns the process that sends the entries that are not sealed yet; false if there is none.
 func (s *Source) Writer() (Writer, bool) {
 	if s.joined == nil {
 		return Writer{}, false
@@ -100,7 +98,7 @@ func (s *Source) Writer() (Writer, bool) {
 	return Writer{PID: info.PID, Version: info.Version, Ended: s.joined.Reopened()}, true
 }
 
-// reportWriter reports how far a log is read that is being written to.
+// reportWriter reports up to which entry a log with a writer is read.
 func (s *Source) reportWriter() error {
 	last, err := s.Last()
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
-// A scheduler has the log, and does not serve it yet, or not any more.
+// A scheduler has the log, and does not serve it yet, or no longer does.
 func TestASchedulerThatBeginsOrEndsIsWaitedFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		then func(t *testing.T, path string, log *boltlog.Log)

@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Moment is a place in a log as a person names it: an entry's number, a time, a time of day, or how long before the
-// log's last entry. What it is in a log is known when the log is open. The zero Moment names nothing.
+// A Moment is a place in a log in a form that a person types: an entry's number, a time, a time of day, or a duration
+// before the log's last entry. Only an open log gives it a meaning. The zero Moment names no place.
 type Moment struct {
 	text  string
 	seq   uint64
@@ -22,11 +22,11 @@ type Moment struct {
 	ago   time.Duration // before the last entry
 }
 
-// momentForms says what a Moment may look like.
+// momentForms lists the forms of a Moment.
 const momentForms = "an entry's number above 0, a time such as 2026-01-03T14:03:00Z or \"2026-01-03 14:03\" (UTC), " +
 	"a time of day such as 14:03, or -5m for five minutes before the log's last entry"
 
-// momentLayouts are those of times without a zone: they are in UTC.
+// momentLayouts are the layouts of times without a zone, which are in UTC.
 var momentLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
 	"2006-01-02"}
 
@@ -60,7 +60,7 @@ func ParseMoment(text string) (Moment, error) {
 	return Moment{}, errors.New("want " + momentForms)
 }
 
-// setTime takes a time that a log can have.
+// setTime sets a time that a log can have.
 func (m *Moment) setTime(t time.Time) error {
 	if t.Year() < 1970 || t.Year() > 2200 || t.UnixNano() <= 0 {
 		return fmt.Errorf("%s is not a time that a log can have: want %s", m.text, momentForms)
@@ -69,10 +69,10 @@ func (m *Moment) setTime(t time.Time) error {
 	return nil
 }
 
-// Given reports whether it names something.
+// Given reports whether it names a place.
 func (m *Moment) Given() bool { return m.text != "" }
 
-// String implements pflag.Value: what was given.
+// String implements pflag.Value: the text that was given.
 func (m *Moment) String() string { return m.text }
 
 // Type implements pflag.Value.
@@ -84,8 +84,8 @@ func (m *Moment) Set(text string) (err error) {
 	return err
 }
 
-// In returns the entry's number, or the time, that the moment is in a log; the other of the two is 0. A time of day is
-// that of the last day on which the log has it. The error is a *RequestError if the log has no such time.
+// In returns the entry's number, or the time, that the moment means in a log; the other of the two is 0. A time of day
+// means its last occurrence in the log. The error is a *RequestError if the log has no such time.
 func (m *Moment) In(ctx context.Context, log *Source) (seq uint64, at eventlog.Time, err error) {
 	switch {
 	case m.seq > 0 || !m.Given():
@@ -115,8 +115,8 @@ func (m *Moment) In(ctx context.Context, log *Source) (seq uint64, at eventlog.T
 	return 0, eventlog.TimeOf(day), nil
 }
 
-// Entry returns the entry that the moment is: of a time, the last one that is not after it. What was taken for a time
-// is reported.
+// Entry returns the entry that the moment means: for a time, the last entry that is not after it. It reports the entry
+// chosen for a time.
 func (m *Moment) Entry(ctx context.Context, log *Source) (uint64, error) {
 	seq, at, err := m.In(ctx, log)
 	if err != nil || at == 0 {
@@ -142,13 +142,13 @@ func (m *Moment) Entry(ctx context.Context, log *Source) (uint64, error) {
 	return taken.Seq, nil
 }
 
-// ReportMoment reports which entry was taken for a moment that is a time.
+// ReportMoment reports the entry that was chosen for a time.
 func (s *Source) ReportMoment(m *Moment, at eventlog.Time, taken eventlog.Entry) {
 	s.Report("%s is %s: taken for it is entry %d, of %s", m.text, shortTime(at), taken.Seq, shortTime(taken.Time))
 }
 
-// ReportRange reports which entries were taken for the two ends of a range, as far as these are times. first is 0 if no
-// entry is in the range.
+// ReportRange reports the entries that were chosen for the two ends of a range, where these are times. first is 0 if
+// no entry is in the range.
 func (s *Source) ReportRange(ctx context.Context, from, to *Moment, first, last uint64) error {
 	for _, end := range []struct {
 		m   *Moment

@@ -10,13 +10,13 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 )
 
-// A RequestError says that what was asked for cannot be, whatever the state of the log: the request has to change.
+// A RequestError says that a request is impossible, whatever the state of the log: the request has to change.
 type RequestError struct{ Err error }
 
 // Error implements error.
 func (e *RequestError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong with the request.
+// Unwrap returns the reason.
 func (e *RequestError) Unwrap() error { return e.Err }
 
 // Refuse returns a *RequestError with a formatted message.
@@ -25,10 +25,11 @@ func Refuse(format string, args ...any) error { return &RequestError{fmt.Errorf(
 // scheme matches the beginning of a URL.
 var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
 
-// InStream reports whether a name is that of a log in NATS JetStream, which has no path in the file system.
+// InStream reports whether a name means a log in NATS JetStream, which has no path in the file system.
 func InStream(name string) bool { return jetstream.Is(name) }
 
-// Shown returns a name as it may be printed and logged: without a password or a token, also where it cannot be opened.
+// Shown returns a name in a form that may be printed and logged: without a password or a token, even if the name
+// cannot be opened.
 func Shown(name string) string {
 	if !scheme.MatchString(name) || isOnlyPath(name) {
 		return name
@@ -51,8 +52,8 @@ func streamAt(name string) (*jetstream.Address, error) {
 	return at, nil
 }
 
-// Path resolves a name to a path in the file system, for those who work on the files of a log. A name without a scheme
-// is a path as it is. Errors are *RequestErrors.
+// Path resolves a name to a path in the file system, for callers that work on the files of a log. A name without a
+// scheme is already a path. Its errors are *RequestErrors.
 func Path(name string) (string, error) {
 	match := scheme.FindStringSubmatch(name)
 	if match == nil {
@@ -75,7 +76,7 @@ func Path(name string) (string, error) {
 
 // filePath returns the path in a file URL.
 func filePath(name string) (string, error) {
-	if strings.Contains(name, "@") && !isOnlyPath(name) { // no further error repeats what it has of it
+	if strings.Contains(name, "@") && !isOnlyPath(name) { // further errors must not repeat its secrets
 		return "", errors.New("want file:///PATH and nothing else")
 	}
 	u, err := url.Parse(name)

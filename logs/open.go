@@ -11,22 +11,22 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// Options say how a log is opened for reading. The zero value opens it silently, and has no plugins.
+// Options are the options for reading a log. With the zero value, Open reports nothing and has no plugins.
 type Options struct {
-	// Archives are directories with archived segments, searched before those that the log names. If there are any,
-	// it is an error that an archived segment is not found.
+	// Archives are directories with archived segments. They are searched before the ones that the log names. If there
+	// are any, it is an error if an archived segment is not found.
 	Archives []string
-	// Registry holds the plugins that the log's configurations may name. Without one of them no state can be made and
-	// no snapshot used: the log can be read, and that is all.
+	// Registry holds the plugins that the log's configurations may name. If one is missing, the log can be read, but
+	// no state can be made and no snapshot used.
 	Registry framework.Registry
-	// Report, if it is not nil, is told what a person should know and what is no error, a sentence at a time.
+	// Report, if not nil, gets notes for a person that are no errors, a sentence at a time.
 	Report func(message string)
-	// Progress, if it is not nil, is told now and then how far long work has come.
+	// Progress, if not nil, gets the progress of long work now and then.
 	Progress Progress
 }
 
-// Progress is told how far long work has come: at entry at of last, or of an unknown number if last is 0. work says
-// what is done with the entries; "" says that they are read. It is called for every entry, and has to be cheap.
+// Progress gets the progress of long work: at entry at of last, or of an unknown number if last is 0. work names the
+// work on the entries; "" means that they are read. It is called for every entry, and has to be cheap.
 type Progress func(work string, at, last uint64)
 
 func (o *Options) report(format string, args ...any) {
@@ -41,11 +41,12 @@ func (o *Options) progress(work string, at, last uint64) {
 	}
 }
 
-// Open opens an existing log or a bundle. If a scheduler is writing to the log it is read as far as it goes by now,
-// or as far as it is sealed if that scheduler does not answer; how far that is goes to Report. When ctx ends, so does
-// reading what the scheduler tells.
+// Open opens an existing log or a bundle. If a scheduler is writing to the log, Open reads up to the present last
+// entry, or up to the last sealed one if the scheduler does not answer. Report gets that entry. When ctx ends, so does
+// reading from the scheduler.
 //
-// A bundle is checked from end to end. So is the last archived segment of a log: damage there is an error.
+// A bundle is checked from end to end. The last archived segment of a log is checked as well: damage there is an
+// error.
 func (o Options) Open(ctx context.Context, name string) (*Source, error) {
 	s, err := o.OpenUnexamined(ctx, name)
 	if err != nil || s.IsBundle() {
@@ -57,8 +58,8 @@ func (o Options) Open(ctx context.Context, name string) (*Source, error) {
 	return s, nil
 }
 
-// OpenUnexamined is Open for a reader that looks for damage itself: damage of archived segments is no error, and
-// Report is not told how far the log can be read beside its writer.
+// OpenUnexamined is Open for a reader that looks for damage itself. Damage of archived segments is no error, and
+// Report does not get the last readable entry of a log with a writer.
 func (o Options) OpenUnexamined(ctx context.Context, name string) (*Source, error) {
 	if InStream(name) {
 		return o.openStream(ctx, name)
@@ -82,7 +83,7 @@ func (o Options) OpenUnexamined(ctx context.Context, name string) (*Source, erro
 	return s, nil
 }
 
-// Files finds the segments of the log with a name, for a reader that looks at them one by one.
+// Files finds the segments of the log with a name, for a reader that reads them one by one.
 func (o Options) Files(name string) (*boltlog.Files, error) {
 	path, err := Path(name)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// PodNames knows the pods that are there at a place of a log by their UIDs, so that decisions, which have UIDs, can be
-// printed with names. A pod that is deleted or has finished is forgotten.
+// PodNames has the names of the pods at one place of a log by their UIDs, so that decisions, which have UIDs, can be
+// printed with names. It forgets pods that are deleted or have finished.
 type PodNames struct {
 	names map[types.UID]string
 }
 
-// PodNames returns the names of the pods that are there before an entry. They come from the newest snapshot before it,
-// or else from the entries; where neither can be read, a pod is not known until an entry tells of it.
+// PodNames returns the names of the pods that exist before an entry. They come from the newest snapshot before it, or
+// else from the entries. If neither can be read, a pod is unknown until a later entry names it.
 func (s *Source) PodNames(ctx context.Context, before uint64) (*PodNames, error) {
 	n := &PodNames{names: map[types.UID]string{}}
 	if before <= 1 {
@@ -37,14 +37,14 @@ func (s *Source) PodNames(ctx context.Context, before uint64) (*PodNames, error)
 			return nil, ctx.Err()
 		}
 		if err != nil || e.Seq >= before {
-			return n, nil // damage before what is asked for is no reason not to show that
+			return n, nil // damage before the requested entries does not prevent showing these
 		}
 		n.Take(e)
 	}
 	return n, nil
 }
 
-// Take takes the next entry in.
+// Take adds the next entry.
 func (n *PodNames) Take(e eventlog.Entry) {
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
@@ -61,5 +61,5 @@ func (n *PodNames) Take(e eventlog.Entry) {
 	}
 }
 
-// Name returns the namespace/name of the pod with a UID, "" if it is not there.
+// Name returns the namespace/name of the pod with a UID, "" if it is unknown.
 func (n *PodNames) Name(uid types.UID) string { return n.names[uid] }

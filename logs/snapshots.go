@@ -13,10 +13,10 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// SnapshotDir is the directory of snapshots in that of a log.
+// SnapshotDir is the directory of snapshots, in the directory of the log.
 const SnapshotDir = "snapshots"
 
-// SnapshotsOf returns the snapshots of the log at path, to be read.
+// SnapshotsOf returns the snapshots of the log at path, for reading.
 func SnapshotsOf(path string) *snapshot.Dir {
 	return snapshot.NewDir(filepath.Join(path, SnapshotDir), 1)
 }
@@ -43,14 +43,14 @@ func (b bundled) List() ([]uint64, error) {
 // Get implements snapshot.Store.
 func (b bundled) Get(uint64) ([]byte, error) { return b.Snapshot() }
 
-// Snapshots returns a copy of the log's series of snapshots, which the caller may change.
+// Snapshots returns a copy of the log's series of snapshots. The caller may change it.
 func (s *Source) Snapshots() *snapshot.Series {
 	series := s.snapshots
 	return &series
 }
 
-// SnapshotSeqs returns the entries of which there are snapshots, ascending. Of a log in a stream, which is whole
-// without them, it is reported if they cannot be listed, and none are returned.
+// SnapshotSeqs returns the entries of the snapshots, ascending. If the snapshots of a log in a stream cannot be
+// listed, it reports that and returns none: the log is whole without them.
 func (s *Source) SnapshotSeqs() ([]uint64, error) {
 	seqs, err := s.snapshots.Store.List()
 	if err != nil && s.IsStream() {
@@ -60,8 +60,8 @@ func (s *Source) SnapshotSeqs() ([]uint64, error) {
 	return seqs, err
 }
 
-// StateHashes returns the hashes of the states that the snapshots of entries from first to last have, and reports which
-// are not compared because they are not good.
+// StateHashes returns the hashes of the states in the snapshots of entries from first to last. It reports the bad
+// snapshots, which are not compared.
 func (s *Source) StateHashes(first, last uint64) (map[uint64][32]byte, error) {
 	seqs, err := s.SnapshotSeqs()
 	if err != nil {
@@ -84,17 +84,17 @@ func (s *Source) StateHashes(first, last uint64) (map[uint64][32]byte, error) {
 	return hashes, nil
 }
 
-// A Taken snapshot is one that TakeSnapshot has written.
+// Taken describes a snapshot that TakeSnapshot has written.
 type Taken struct {
-	// Path is that of the file, or says which object of which bucket it is.
+	// Path is the file's path, or the names of the object and its bucket.
 	Path  string `json:"path"`
 	Seq   uint64 `json:"seq"`
 	Bytes int    `json:"bytes"`
 	Hash  string `json:"hash"` // of the state
 }
 
-// TakeSnapshot writes a snapshot of the state after entry at, 0 for the last one, into the directory of a log that
-// nobody writes to, or into the bucket beside a log in a stream, which may have a writer.
+// TakeSnapshot writes a snapshot of the state after entry at, 0 for the last one. It writes into the directory of a
+// log without a writer, or into the bucket beside a log in a stream, which may have a writer.
 func (s *Source) TakeSnapshot(ctx context.Context, at uint64) (*Taken, error) {
 	if err := s.MayTakeSnapshots(); err != nil {
 		return nil, err
@@ -131,14 +131,14 @@ func (s *Source) addSnapshot(at uint64, data []byte) error {
 	if s.stream != nil {
 		return s.beside.Add(at, data)
 	}
-	if err := s.stored.Sync(); err != nil { // a snapshot tells that its entry was durable
+	if err := s.stored.Sync(); err != nil { // a snapshot promises that its entry is durable
 		return err
 	}
 	return SnapshotsOf(s.path).Add(at, data)
 }
 
-// SnapshotPlace says where the snapshot of entry seq is, or would be: the path of the file, or which object of which
-// bucket it is.
+// SnapshotPlace returns the place of the snapshot of entry seq, whether or not it exists: the path of the file, or the
+// names of the object and its bucket.
 func (s *Source) SnapshotPlace(seq uint64) string {
 	if s.stream != nil {
 		return fmt.Sprintf("object %s of the bucket %s", snapshot.Name(seq), s.stream.Bucket().Name())
@@ -146,7 +146,7 @@ func (s *Source) SnapshotPlace(seq uint64) string {
 	return SnapshotsOf(s.path).File(seq)
 }
 
-// RemoveSnapshot says how the snapshot of entry seq is removed.
+// RemoveSnapshot returns the command that removes the snapshot of entry seq.
 func (s *Source) RemoveSnapshot(seq uint64) string {
 	if s.stream != nil {
 		return removeObject(s.stream.Bucket().Name(), seq)
@@ -154,13 +154,13 @@ func (s *Source) RemoveSnapshot(seq uint64) string {
 	return "remove " + SnapshotsOf(s.path).File(seq)
 }
 
-// removeObject says how the snapshot of entry seq is removed from a bucket.
+// removeObject returns the command that removes the snapshot of entry seq from a bucket.
 func removeObject(bucket string, seq uint64) string {
 	return fmt.Sprintf("remove it with nats object rm %s %s", bucket, snapshot.Name(seq))
 }
 
-// Writing returns where snapshots of a log in a stream are written that are spacing entries apart: whoever follows the
-// log may do that. It returns nil for any other log, of which only the writer writes snapshots.
+// Writing returns the store for snapshots of a log in a stream that are spacing entries apart: every follower of the
+// log may write them. It returns nil for any other log, where only the writer may.
 func (s *Source) Writing(spacing uint64) snapshot.Store {
 	if s.stream == nil {
 		return nil
@@ -169,7 +169,7 @@ func (s *Source) Writing(spacing uint64) snapshot.Store {
 	return s.beside
 }
 
-// positionIn returns what tells of an entry what a snapshot of it has as its position.
+// positionIn returns a function from an entry to the position that a snapshot of it has.
 func (s *Source) positionIn(ctx context.Context) func(seq uint64) ([32]byte, error) {
 	return func(seq uint64) ([32]byte, error) { return s.RecordHash(ctx, seq) }
 }
@@ -183,8 +183,8 @@ func (s *Source) EncodeSnapshot(m *scheduler.Machine) ([]byte, error) {
 	return snapshot.Encode(m, position)
 }
 
-// MayTakeSnapshots returns why no snapshot can be put beside what is read: its writer does that, or it is a bundle. To
-// one in a stream anybody may add snapshots who may write to its bucket.
+// MayTakeSnapshots returns the reason why no snapshot can be added: the log has a writer, which does that, or it is a
+// bundle. Anybody who may write to the bucket of a log in a stream may add snapshots to it.
 func (s *Source) MayTakeSnapshots() error {
 	if s.IsBundle() {
 		return Refuse("%s is a bundle: make a log of it with rollcall log import", s.path)

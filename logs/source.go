@@ -16,27 +16,27 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// A Source is a log or a bundle that is open for reading, with its snapshots. What it yields ends with the entry that
-// was last when it was opened. The methods that only read entries are safe for concurrent use.
+// A Source is a log or a bundle that is open for reading, with its snapshots. It ends with the entry that was last
+// when it was opened. The methods that only read entries are safe for concurrent use.
 type Source struct {
 	reader
 	path      string
 	opts      Options
 	snapshots snapshot.Series
-	known     uint64 // the entry behind which the state is known, once Base was asked
+	known     uint64 // the entry after which the state is known, once Base was called
 
 	bundle   *bundle.Bundle   // nil unless it is one
 	stored   *boltlog.Log     // the log as far as it is sealed, or all of it without a writer; nil for a bundle
-	joined   *localapi.Joined // nil unless the writer tells the rest
+	joined   *localapi.Joined // nil unless the writer sends the rest
 	stream   *jetstream.Log   // nil unless it is in NATS JetStream
 	beside   *inBucket        // the snapshots of one in NATS JetStream; nil for others
-	looked   bool             // for snapshots of entries behind the end of one in NATS JetStream
-	index    *Index           // once it was asked for
+	looked   bool             // whether snapshots beyond the end of a log in NATS JetStream were searched
+	index    *Index           // nil until it is needed
 	live     bool             // a writer has it
-	unserved error            // why it can be read only as far as it is sealed; nil if it goes on
+	unserved error            // the reason why only sealed entries can be read; nil if all can
 }
 
-// reader is what logs, logs beside their writer, and bundles have in common.
+// reader is the common part of logs, logs beside their writer, and bundles.
 type reader interface {
 	eventlog.Reader
 	Close() error
@@ -50,23 +50,23 @@ var (
 	_ eventlog.Reader = (*Source)(nil)
 )
 
-// Registry returns the plugins with which states of the log are made.
+// Registry returns the plugins for making states of the log.
 func (s *Source) Registry() framework.Registry { return s.opts.Registry }
 
-// Path returns where the log is.
+// Path returns the path or URL of the log.
 func (s *Source) Path() string { return s.path }
 
-// A Size is how much a log or a bundle takes, without archived files and snapshots.
+// A Size is the size of a log or a bundle, without archived files and snapshots.
 type Size struct {
-	// Files is how many there are; of a log in a stream, how many messages.
+	// Files is the number of files; for a log in a stream, the number of messages.
 	Files int
-	// Bytes is how long the files are together. A log's last one is up to 4 MiB longer than what was written to it.
+	// Bytes is the total size of the files. A log's last file is up to 4 MiB longer than its content.
 	Bytes int64
-	// First is the first entry that is in these files.
+	// First is the first entry in these files.
 	First uint64
 }
 
-// Size returns how much the log or the bundle takes.
+// Size returns the size of the log or the bundle.
 func (s *Source) Size() (Size, error) {
 	if s.stream != nil {
 		messages, bytes, err := s.stream.Size(context.Background())
@@ -90,10 +90,10 @@ func (s *Source) Size() (Size, error) {
 	return size, nil
 }
 
-// Report tells a person what is no error, by Options.Report.
+// Report reports a note for a person that is no error, through Options.Report.
 func (s *Source) Report(format string, args ...any) { s.opts.report(format, args...) }
 
-// Progress tells how far work on the log has come, by Options.Progress.
+// Progress reports the progress of work on the log, through Options.Progress.
 func (s *Source) Progress(work string, at, last uint64) { s.opts.progress(work, at, last) }
 
 // IsStream reports whether it is in NATS JetStream.
@@ -102,7 +102,7 @@ func (s *Source) IsStream() bool { return s.stream != nil }
 // IsBundle reports whether it is a bundle.
 func (s *Source) IsBundle() bool { return s.bundle != nil }
 
-// Manifest returns what a bundle says of itself; nil for a log.
+// Manifest returns a bundle's manifest; nil for a log.
 func (s *Source) Manifest() *bundle.Manifest {
 	if s.bundle == nil {
 		return nil
@@ -111,7 +111,7 @@ func (s *Source) Manifest() *bundle.Manifest {
 	return &m
 }
 
-// Read implements eventlog.Reader. The error says what can be done about it.
+// Read implements eventlog.Reader. Its errors come with advice.
 func (s *Source) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		for e, err := range s.reader.Read(ctx, from) {
@@ -133,7 +133,7 @@ func (s *Source) Archivable(before uint64) bool {
 	return false // a bundle has no segments
 }
 
-// DamageBehind returns the damage that is known to stand behind entry last, the log's last one; nil for none.
+// DamageBehind returns the known damage after entry last, the log's last one; nil for none.
 func (s *Source) DamageBehind(last uint64) error {
 	for _, err := range s.reader.Read(context.Background(), last+1) {
 		return err
@@ -141,8 +141,7 @@ func (s *Source) DamageBehind(last uint64) error {
 	return nil
 }
 
-// MustHave returns an error if the log ends before entry at: the damage that is known to stand behind its end, or a
-// *RequestError.
+// MustHave returns an error if the log ends before entry at: the known damage after its end, or a *RequestError.
 func (s *Source) MustHave(at uint64) error {
 	last, err := s.Last()
 	if err != nil || at <= last {
@@ -154,12 +153,12 @@ func (s *Source) MustHave(at uint64) error {
 	return s.Beyond(at, last)
 }
 
-// Beyond is the error for an entry that was asked for behind the log's last one.
+// Beyond is the error for a requested entry after the log's last one.
 func (s *Source) Beyond(at, last uint64) error {
 	return Refuse("there is no entry %d in %s: the last that can be read is %d", at, s.path, last)
 }
 
-// whyLater returns why the log begins with a later entry than 1.
+// whyLater returns the reason why the log begins with a later entry than 1.
 func (s *Source) whyLater() error {
 	for _, err := range s.Read(context.Background(), 1) {
 		if err != nil {
@@ -170,14 +169,16 @@ func (s *Source) whyLater() error {
 	return fmt.Errorf("%s begins with entry %d", s.path, s.First())
 }
 
-// ReportFirst reports why what is read of a log begins with a later entry than 1. Of a bundle that is to be expected.
+// ReportFirst reports the reason why the readable part of a log begins with a later entry than 1. For a bundle that is
+// normal, and not reported.
 func (s *Source) ReportFirst() {
 	if s.bundle == nil {
 		s.opts.report("%v", s.whyLater())
 	}
 }
 
-// damagedArchive returns the damage of the archived part of a log, if it is there. That it is not there is no damage.
+// damagedArchive returns the damage of the archived part of a log, if that part is present. A missing archive is not
+// damage.
 func (s *Source) damagedArchive() error {
 	if s.First() == 1 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Base returns the entry behind which the state is known: 0 if the log has its first entry, or else that of its first
-// good snapshot. That a log begins with a snapshot is reported once.
+// Base returns the entry after which the state is known: 0 if the log has its first entry, otherwise the entry of its
+// first good snapshot. It reports once that a log begins with a snapshot.
 func (s *Source) Base() (uint64, error) {
 	first := s.First()
 	if first == 1 || s.known > 0 {
@@ -36,7 +36,7 @@ func (s *Source) Base() (uint64, error) {
 	return s.known, nil
 }
 
-// Restore returns the newest state that a snapshot has, of entry last or of one before it; nil for none.
+// Restore returns the newest state in a snapshot of entry last or an earlier one; nil for none.
 func (s *Source) Restore(last uint64) (*scheduler.Machine, error) {
 	base, err := s.Base()
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *Source) Restore(last uint64) (*scheduler.Machine, error) {
 	return s.Newest(base, min(last, end)), nil
 }
 
-// Newest returns the state of the newest good snapshot of entries from first to last, nil for none, and reports which
-// are not used.
+// Newest returns the state of the newest good snapshot of entries from first to last, nil for none. It reports the
+// ones that it does not use.
 func (s *Source) Newest(first, last uint64) *scheduler.Machine {
 	s.lookBehind()
 	m, refused := s.snapshots.Newest(first, last)
@@ -58,8 +58,8 @@ func (s *Source) Newest(first, last uint64) *scheduler.Machine {
 	return m
 }
 
-// lookBehind reports, once, which snapshots there are of entries that a log in a stream does not have. A log in a
-// directory was looked at when it was opened.
+// lookBehind reports, once, the snapshots of entries that a log in a stream does not have. A log in a directory is
+// examined when it is opened.
 func (s *Source) lookBehind() {
 	if s.stream == nil || s.looked {
 		return
@@ -67,23 +67,24 @@ func (s *Source) lookBehind() {
 	s.looked = true
 	last, err := s.Last()
 	if err != nil {
-		return // as whoever reads the log finds
+		return // readers of the log find that
 	}
-	lost, refused, _ := s.snapshots.Beyond(last) // no error of a store that is apart
+	lost, refused, _ := s.snapshots.Beyond(last) // a store apart from the log returns no error
 	s.reportRefused(refused)
 	if lost != nil {
 		s.opts.report("not used: snapshot at entry %d: %v\n%s", lost.Seq, lost, AdviceOnLoss(s.path, lost))
 	}
 }
 
-// reportRefused reports which snapshots are not used: an older one, or the whole log, says the same.
+// reportRefused reports the snapshots that are not used. An older one, or the whole log, gives the same state.
 func (s *Source) reportRefused(refused []error) {
 	for _, err := range refused {
 		s.opts.report("not used: %v", err)
 	}
 }
 
-// StateAfter returns the state after an entry: that of the newest snapshot before it, brought on by the entries.
+// StateAfter returns the state after an entry: the state of the newest snapshot before it, with the later entries
+// applied.
 func (s *Source) StateAfter(ctx context.Context, at uint64) (*scheduler.Machine, error) {
 	base, err := s.Base()
 	if err != nil {
@@ -102,10 +103,10 @@ func (s *Source) StateAfter(ctx context.Context, at uint64) (*scheduler.Machine,
 	return m, s.apply(ctx, m, at)
 }
 
-// A NotComparedError says that a snapshot's state could not be compared with what the entries make.
+// A NotComparedError says that a snapshot's state could not be compared with the state that the entries make.
 type NotComparedError struct {
 	At  uint64 // the snapshot's entry
-	Err error  // why
+	Err error  // the reason
 }
 
 // Error implements error.
@@ -113,13 +114,13 @@ func (e *NotComparedError) Error() string {
 	return fmt.Sprintf("the snapshot of entry %d is not compared with the entries before it: %v", e.At, e.Err)
 }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *NotComparedError) Unwrap() error { return e.Err }
 
-// Confirm compares a state that was restored from a snapshot with the one that the entries make, from the log's first
-// one on, or from its first snapshot if that is where it is known from: then what that snapshot says is taken for
-// granted. No other snapshot is: whoever can forge one can forge two. If the states differ the error wraps
-// snapshot.ErrNotTheEntries; where the entries cannot be read it is a *NotComparedError.
+// Confirm compares a state from a snapshot with the state that the entries make, from the log's first entry on. If the
+// log begins with a snapshot, that one is trusted. No other snapshot is: a person who can forge one can forge two. If
+// the states differ the error wraps snapshot.ErrNotTheEntries; if the entries cannot be read it is a
+// *NotComparedError.
 func (s *Source) Confirm(ctx context.Context, m *scheduler.Machine) error {
 	at := m.Seq()
 	base, err := s.Base()
@@ -145,7 +146,7 @@ func (s *Source) Confirm(ctx context.Context, m *scheduler.Machine) error {
 	return nil
 }
 
-// apply brings a state to entry at, which is not before it.
+// apply applies the entries up to entry at, which the state is not past.
 func (s *Source) apply(ctx context.Context, m *scheduler.Machine, at uint64) error {
 	if m.Seq() == at {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// openStream opens a log in NATS JetStream for reading. Whoever appends to it goes on, and is not asked.
+// openStream opens a log in NATS JetStream for reading. Its writer continues, and is not contacted.
 func (o Options) openStream(ctx context.Context, name string) (*Source, error) {
 	at, err := streamAt(name)
 	if err != nil {

@@ -2,16 +2,16 @@ package logs
 
 import "context"
 
-// Trimmed says what was taken out of a stream.
+// Trimmed describes the entries that Trim took out of a stream.
 type Trimmed struct {
-	// Messages is how many messages went, and Bytes what the stream is smaller by; 0 if nothing did.
+	// Messages is the number of removed messages, and Bytes the decrease of the stream's size.
 	Messages, Bytes uint64
-	// First is the entry with which the log begins now.
+	// First is the log's first entry now.
 	First uint64
 }
 
-// Trim takes the first entries of a log out of its stream, as far as they are before entry before. The caller has seen
-// to it that they are elsewhere, and that a snapshot stands for them.
+// Trim removes the first entries of a log from its stream, as far as they are before entry before. The caller has
+// checked that they are kept elsewhere, and that a snapshot covers them.
 func Trim(ctx context.Context, name string, before uint64) (Trimmed, error) {
 	at, err := streamAt(name)
 	if err != nil {

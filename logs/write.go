@@ -14,18 +14,18 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// KeepOptions say how a log is kept that this process writes to.
+// KeepOptions are the options of a log that this process writes to.
 type KeepOptions struct {
 	// SegmentBytes is the size that a segment does not exceed, unless one Append does; 0 for the default.
 	SegmentBytes int64
 	// Archives are directories with archived segments, as in Options.
 	Archives []string
-	// GiveUpAfter is the log's last entry if those behind it, which snapshots say there were, are given up; 0 for none.
+	// GiveUpAfter is the log's last entry if the later ones, which snapshots show to have existed, are given up; 0 for
+	// none.
 	GiveUpAfter uint64
-	// Version is what readers beside this process are told about it.
+	// Version is the version of this program, for readers in other processes.
 	Version string
-	// Report, if it is not nil, is told what a person should know and what is no error. It is called by several
-	// goroutines.
+	// Report, if not nil, gets notes for a person that are no errors. Several goroutines call it.
 	Report func(message string)
 }
 
@@ -46,7 +46,7 @@ type Kept struct {
 	index  *indexer         // nil for a log in a stream
 }
 
-// Replicas returns how many servers keep a log in a stream; 0 for one in a directory.
+// Replicas returns the number of servers that keep a log in a stream; 0 for a log in a directory.
 func (k *Kept) Replicas() int {
 	if log, ok := k.Log.(*jetstream.Log); ok {
 		return log.Replicas()
@@ -66,7 +66,7 @@ func (o KeepOptions) Create(ctx context.Context, name string) (*Kept, error) {
 		return nil, err
 	}
 	log, err := o.backend().Create(path)
-	if errors.Is(err, eventlog.ErrBeingRead) { // it was made, and a reader was quick to look at it
+	if errors.Is(err, eventlog.ErrBeingRead) { // it was made, and a reader opened it at once
 		return o.goOn(path)
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func (o KeepOptions) Create(ctx context.Context, name string) (*Kept, error) {
 	return o.keep(path, log), nil
 }
 
-// Continue opens a log that was written before. A log that has lost its end is damaged, unless its lost entries are
+// Continue opens an existing log for appending. A log that has lost its end is damaged, unless its lost entries are
 // given up. The error wraps fs.ErrNotExist if there is no log.
 func (o KeepOptions) Continue(ctx context.Context, name string) (*Kept, error) {
 	if InStream(name) {
@@ -88,7 +88,7 @@ func (o KeepOptions) Continue(ctx context.Context, name string) (*Kept, error) {
 	return o.goOn(path)
 }
 
-// lockTime is how long opening a log waits for readers of it: they hold it while they copy its last segment.
+// lockTime is the time that opening a log waits for readers of it: they hold it while they copy its last segment.
 const lockTime = 10 * time.Second
 
 func (o KeepOptions) goOn(path string) (*Kept, error) {
@@ -117,7 +117,7 @@ func (o *KeepOptions) backend() boltlog.Options {
 	return opts
 }
 
-// keptLog is what is asked of a log before it is gone on with.
+// keptLog is the part of a log that Continue needs to check it.
 type keptLog interface {
 	Path() string
 	Last() (uint64, error)
@@ -128,7 +128,7 @@ var (
 	_ keptLog = (*jetstream.Log)(nil)
 )
 
-// mayGoOn returns an error for a log that has lost its end, or may have, unless that is given up.
+// mayGoOn returns an error for a log that has lost its end, or may have, unless the lost entries are given up.
 func (o *KeepOptions) mayGoOn(log keptLog, snapshots snapshot.Store) error {
 	last, err := log.Last()
 	if err != nil {
@@ -146,11 +146,11 @@ func (o *KeepOptions) mayGoOn(log keptLog, snapshots snapshot.Store) error {
 		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: log.Path(), Seq: last + 1, Err: lost},
 			AdviceOnLoss(log.Path(), lost))
 	}
-	return AdviseOnDoubt(log.Path(), err)
+	return AdviseOnUnknownEnd(log.Path(), err)
 }
 
-// keep lets other processes read the log while it is written to. That it cannot be served is no reason not to write it:
-// they can still read what is sealed.
+// keep lets other processes read the log while it is written to. A log that cannot be served can still be written:
+// others can read the sealed entries.
 func (o KeepOptions) keep(path string, log *boltlog.Log) *Kept {
 	k := &Kept{Log: log, path: path, opts: o, stored: log}
 	var err error
@@ -169,7 +169,7 @@ func (o KeepOptions) keep(path string, log *boltlog.Log) *Kept {
 // Path returns the log's directory, or the address of its stream without secrets.
 func (k *Kept) Path() string { return k.path }
 
-// GiveUp removes the snapshots of entries behind KeepOptions.GiveUpAfter, if that is not 0.
+// GiveUp removes the snapshots of entries after KeepOptions.GiveUpAfter, if that is not 0.
 func (k *Kept) GiveUp() error {
 	last := k.opts.GiveUpAfter
 	if last == 0 {
@@ -185,7 +185,7 @@ func (k *Kept) GiveUp() error {
 	if err != nil {
 		return err
 	}
-	for _, seq := range seqs { // the newest last: as long as it is there, all that is missing is known
+	for _, seq := range seqs { // the newest last: while it exists, all missing entries are known
 		if seq <= last {
 			continue
 		}
@@ -198,13 +198,15 @@ func (k *Kept) GiveUp() error {
 }
 
 const (
-	// keptSnapshots are the last ones that are kept whatever their distance: if one is damaged there are others.
+	// keptSnapshots is the number of newest snapshots that are kept whatever their distance: if one is damaged there
+	// are others.
 	keptSnapshots = 3
-	// olderSnapshots is how many times further apart than they are written the older ones are that are kept too.
+	// olderSnapshots is the factor between the distance of older snapshots that are kept and the distance at which
+	// snapshots are written.
 	olderSnapshots = 10
 )
 
-// Snapshots returns where snapshots of the log are written that are spacing entries apart.
+// Snapshots returns the store for snapshots of the log that are spacing entries apart.
 func (k *Kept) Snapshots(spacing uint64) snapshot.Store {
 	if k.stored == nil {
 		k.beside.space(spacing)
@@ -220,7 +222,7 @@ func (k *Kept) Snapshots(spacing uint64) snapshot.Store {
 	return dir
 }
 
-// Close ends serving the log and closes it.
+// Close stops serving the log and closes it.
 func (k *Kept) Close() error {
 	var err error
 	if k.server != nil {

@@ -100,11 +100,7 @@ func (s selectorShare) Clone() fwk.StateData { return s }
 func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	classes := cluster.ClassesOf(p.handle.SharedDRAManager(), pod)
-	if len(pod.Spec.ResourceClaims) > 0 && cluster.BoundsSelectors(p.handle.SharedDRAManager()) {
-		if pod.Spec.SchedulingGroup != nil && !cluster.SharesGroupClaims(p.handle.SharedDRAManager()) &&
-			utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims) {
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, groupClaims)
-		}
+	if len(pod.Spec.ResourceClaims) > 0 {
 		for i := range pod.Spec.ResourceClaims {
 			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 			if err != nil || name == nil {
@@ -188,10 +184,6 @@ func (p *boundedDevices) isOverdue(claim *resourcev1.ResourceClaim) bool {
 	return at.Add(p.timeout).Before(clock.Now())
 }
 
-// groupClaims is why a pod of a PodGroup is refused, before behaviour 8, whose claims may be those of its group.
-const groupClaims = "claims of pods of a PodGroup are not supported yet with the feature gate " +
-	"DRAWorkloadResourceClaims, which is off by default"
-
 // Filter implements fwk.FilterPlugin.
 func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo) *fwk.Status {
@@ -203,7 +195,7 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 	if other := p.other(state, pod, node); other != nil {
 		return p.resolvable(other.filter(ctx, pod), pod, node)
 	}
-	return p.resolvable(p.filter(p.newSteps(ctx, state), state, state, pod, node), pod, node)
+	return p.resolvable(p.filter(p.newSteps(state), state, state, pod, node), pod, node)
 }
 
 // filter has kube-scheduler's plugin search the node. prepared is the state which that plugin's PreFilter has left, and
@@ -211,9 +203,6 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 func (p *boundedDevices) filter(steps *countedSteps, state, prepared fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo) *fwk.Status {
 	status := p.DynamicResources.Filter(steps, prepared, pod, node)
-	if !steps.bounded {
-		return status
-	}
 	if _, err := state.Read(overdueKey); err == nil && status.IsSuccess() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unavailableClaim)
 	}
@@ -228,15 +217,14 @@ func givenUp(node fwk.NodeInfo, why string) error {
 }
 
 // newSteps returns the bounds of a search on one node.
-func (p *boundedDevices) newSteps(ctx context.Context, state fwk.CycleState) *countedSteps {
-	// The cause of a context is that of the one which it was made from: these are made from none that can end.
+func (p *boundedDevices) newSteps(state fwk.CycleState) *countedSteps {
 	share, err := state.Read(shareKey)
-	if err != nil { // before behaviour 7
-		log := klog.NewContext(context.Background(), klog.FromContext(ctx))
-		return &countedSteps{Context: log, left: maxAllocationSteps}
+	if err != nil {
+		panic("DynamicResources searches for devices without PreFilter: " + err.Error())
 	}
-	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare)), bounded: true}
+	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare))}
 	log := logr.New(&costSink{p.selectors, steps.spend})
+	// The cause of a context is that of the one which it was made from: this one is made from none that can end.
 	steps.Context = klog.NewContext(context.Background(), log)
 	return steps
 }
@@ -253,8 +241,6 @@ type countedSteps struct {
 	share uint64
 	// over says that they have cost more.
 	over bool
-	// bounded says that there is a share.
-	bounded bool
 }
 
 // Err implements context.Context.

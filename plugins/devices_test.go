@@ -101,10 +101,9 @@ func (h *deviceHandle) ProfileName() string { return "p" }
 
 // filterDevices filters a node with 24 devices, one of so many, for a pod with a claim of so many devices with a
 // selector, and of one more if there is another selector.
-func filterDevices(t *testing.T, nodes int, bounds bool, count int64, selectors ...string) []*fwk.Status {
+func filterDevices(t *testing.T, nodes int, count int64, selectors ...string) []*fwk.Status {
 	t.Helper()
 	state := cluster.New()
-	state.BoundSelectors(bounds)
 	node := "n"
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 	slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: &node,
@@ -151,7 +150,7 @@ func filterDevices(t *testing.T, nodes int, bounds bool, count int64, selectors 
 
 // The search for the devices of a node ends when it has taken too many steps, or when the selectors have cost more than
 // the node's share of the cycle's, which is smaller the more nodes there are; each time that the node is filtered. The
-// cycle ends in an error then, that says why. Before behaviour 7 only steps are counted.
+// cycle ends in an error then, that says why.
 func TestTheSearchOnANodeHasItsShareOfTheCycle(t *testing.T) {
 	const list = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 	costly := list + ".all(a, " + list + ".all(b, " + list + ".all(c, a + b + c >= 0)))"
@@ -159,20 +158,17 @@ func TestTheSearchOnANodeHasItsShareOfTheCycle(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		nodes     int
-		bounds    bool
 		count     int64
 		selectors []string
 		why       string
 	}{
-		{"cheap", 1, true, 12, []string{any, any}, ""},
-		{"costly on one node", 1, true, 12, []string{costly}, ""},
-		{"costly on many", 1 << 16, true, 12, []string{costly}, "its CEL selectors cost more than this node's share"},
-		{"costly before behaviour 7", 1 << 16, false, 12, []string{costly}, ""},
-		{"many steps", 1, true, 12, []string{any, none}, "it takes more than 16384 steps"},
-		{"many steps before behaviour 7", 1, false, 12, []string{any, none}, "timed out"},
-		{"few steps in vain", 1, true, 1, []string{none}, "cannot allocate all claims"},
+		{"cheap", 1, 12, []string{any, any}, ""},
+		{"costly on one node", 1, 12, []string{costly}, ""},
+		{"costly on many", 1 << 16, 12, []string{costly}, "its CEL selectors cost more than this node's share"},
+		{"many steps", 1, 12, []string{any, none}, "it takes more than 16384 steps"},
+		{"few steps in vain", 1, 1, []string{none}, "cannot allocate all claims"},
 	} {
-		for i, status := range filterDevices(t, c.nodes, c.bounds, c.count, c.selectors...) {
+		for i, status := range filterDevices(t, c.nodes, c.count, c.selectors...) {
 			if status.IsSuccess() != (c.why == "") || !strings.Contains(status.Message(), c.why) ||
 				status.IsError() != (c.why != "" && c.count > 1) {
 				t.Errorf("%s, time %d: %v", c.name, i, status)

@@ -20,7 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// From behaviour 8 on preemption frees devices. kube-scheduler's DynamicResources does not take part in preemption: it
+// Preemption frees devices. kube-scheduler's DynamicResources does not take part in preemption: it
 // refuses nodes for good, and what it knows of devices in PreFilter it does not change when pods are thought away from
 // a node. So a node that is not as it is, because pods were thought away from it or added, is searched anew, with the
 // devices that are in use then.
@@ -32,7 +32,7 @@ import (
 // First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
 // of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
 //
-// Nothing is evicted for devices that a pod requests as extended resources. From behaviour 9 on such a pod leaves
+// Nothing is evicted for devices that a pod requests as extended resources. Such a pod leaves
 // nominated pods theirs, and others leave it those that are free while it is nominated. In a rehearsal it has those
 // that are free.
 
@@ -145,7 +145,7 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 	}
 	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != actual,
 		members: p.beyond(staged, actual), nominated: p.beyond(node, staged)}
-	if rehearsed && state.FollowsDeviceUsers() {
+	if rehearsed {
 		o.members = append(o.members, p.placedAgain(state, pod, staged, actual)...)
 	}
 	if !o.dry && len(o.nominated) == 0 {
@@ -175,10 +175,9 @@ func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
 	return own != nil && own.Stage == cluster.Waiting
 }
 
-// wantsMade reports whether the pod requests devices as extended resources; false before behaviour 9.
+// wantsMade reports whether the pod requests devices as extended resources.
 func (p *boundedDevices) wantsMade(pod *v1.Pod) bool {
-	state := p.state()
-	return state != nil && state.FollowsDeviceUsers() && cluster.StandsForDevices(p.handle.SharedDRAManager(), pod)
+	return p.state() != nil && cluster.StandsForDevices(p.handle.SharedDRAManager(), pod)
 }
 
 // beyond returns the pods that want devices and are on node and not on before.
@@ -257,7 +256,7 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 		}
 		status = o.filterDry(ctx, trial, pod)
 	} else {
-		status = o.p.filter(o.p.newSteps(ctx, o.cycle), o.cycle, o.cycle, pod, o.NodeInfo)
+		status = o.p.filter(o.p.newSteps(o.cycle), o.cycle, o.cycle, pod, o.NodeInfo)
 	}
 	if !status.IsSuccess() || len(o.nominated) == 0 {
 		return status
@@ -311,7 +310,7 @@ func (o *otherNode) wantsAll(pod *v1.Pod) bool {
 	return ok && len(wanted) == all
 }
 
-// claimFor returns the claim that the bind of the pod would make on the node; nil for none, and before behaviour 9.
+// claimFor returns the claim that the bind of the pod would make on the node; nil for none.
 func (o *otherNode) claimFor(pod *v1.Pod) *resourcev1.ResourceClaim {
 	if !o.p.wantsMade(pod) {
 		return nil
@@ -341,7 +340,7 @@ func (o *otherNode) search(ctx context.Context, pod *v1.Pod) (fwk.CycleState, *f
 	case !status.IsSuccess():
 		return anew, status
 	}
-	steps := o.p.newSteps(ctx, o.cycle)
+	steps := o.p.newSteps(o.cycle)
 	defer o.spend(steps)
 	return anew, o.p.filter(steps, o.cycle, anew, pod, o.NodeInfo)
 }
@@ -554,7 +553,7 @@ func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods [
 		}
 		return nil, nil
 	}
-	steps := o.p.newSteps(ctx, o.cycle)
+	steps := o.p.newSteps(o.cycle)
 	results, err := o.allocate(steps, dra, wanted)
 	o.spend(steps)
 	if why := steps.why(); why != "" {

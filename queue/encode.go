@@ -7,22 +7,9 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// stateVersion is the first byte of AppendState's encoding. Versions are a ladder: none is ever reused.
-//
-//	2  which entity that failed was picked for another attempt (ChooseHead) is part of the state: it is Active
-//	3  it is not (PickIsMemo): such an entity is Unschedulable and owed a retry
-//	4  of each entity is known whether its last attempt was an early one; only with Options.PopEarly
-const earlyStateVersion, stateVersion, pickedStateVersion = 4, 3, 2
-
-func (q *Queue) stateVersion() byte {
-	switch {
-	case q.opts.PopEarly:
-		return earlyStateVersion
-	case q.pickIsMemo:
-		return stateVersion
-	}
-	return pickedStateVersion
-}
+// stateVersion is the first byte of AppendState's encoding: it is higher than before after every change of the encoding.
+// Until 0.1.0 is cut, version 5 may change. Versions 2 to 4 are of before.
+const stateVersion = 5
 
 // AppendState appends a canonical and complete encoding of the state: two queues with equal options and
 // equal encodings answer alike for ever, given the same calls from a SetTime on. It has everything that
@@ -30,7 +17,7 @@ func (q *Queue) stateVersion() byte {
 // the cluster's state, not the queue's. Left out is what follows from the rest: indexes, memos, and the
 // time, which the next SetTime brings. Restore makes the state of it again.
 func (q *Queue) AppendState(dst []byte) []byte {
-	dst = append(dst, q.stateVersion())
+	dst = append(dst, stateVersion)
 	dst = binary.AppendUvarint(dst, q.changes)
 	dst = appendTime(dst, q.changedAt)
 	dst = binary.AppendUvarint(dst, uint64(len(q.flight)))

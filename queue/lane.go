@@ -102,7 +102,7 @@ func (l *lane) search(q *Queue, skip func(g *gist) bool, found func(e *Entity) b
 
 // blocking returns the entity of a lane that lets none pass, nil for none; known is false if each is to be asked.
 func (q *Queue) blocking(l *lane) (_ *Entity, known bool) {
-	if q.opts.Blocking == nil || !q.pickIsMemo || q.plain {
+	if q.opts.Blocking == nil || q.plain {
 		return nil, false
 	}
 	return q.opts.Blocking(l.profile)

@@ -239,7 +239,7 @@ func (q *Queue) gistOf(e *Entity) gist {
 		return g
 	}
 	g.need.Unknown = true // until freshen
-	if q.opts.Need != nil && q.pickIsMemo && !e.stale {
+	if q.opts.Need != nil && !e.stale {
 		e.stale = true
 		q.stale = append(q.stale, e)
 	}
@@ -250,7 +250,7 @@ func (q *Queue) gistOf(e *Entity) gist {
 func (q *Queue) freshen() {
 	for _, e := range q.stale {
 		e.stale = false
-		if e.owed && e.spot.in != nil && q.pickIsMemo {
+		if e.owed && e.spot.in != nil {
 			e.spot.own.need = q.opts.Need(e)
 			e.refresh()
 		}

@@ -87,7 +87,6 @@ func TestTheOneThatMayHaveRoomIsFoundWithoutAskingAll(t *testing.T) {
 		small, asked := names[n*2/3], 0
 		r := &roomy{}
 		q := failedPods(t, r, names...)
-		q.PickIsMemo(true)
 		q.opts.Room = func(e *Entity) bool {
 			asked++
 			return e.key.Name == small

@@ -63,8 +63,7 @@ type Queue struct {
 	roomVersion uint64
 	earlyAsked  int
 	earlyHead   *Entity   // the one to be attempted early, nil for none; a memo of ChooseHead
-	pickIsMemo  bool      // see PickIsMemo
-	picks       []*Entity // that ChooseHead made active, if pickIsMemo
+	picks       []*Entity // that ChooseHead made active
 	releases    uint64    // how often MarkPending gave a node back; part of the default RoomVersion
 	moves       uint64    // how often Move was called; numbers the occurrences
 }

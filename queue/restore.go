@@ -25,8 +25,8 @@ func (q *Queue) Restore(r *canonical.Reader, now eventlog.Time, pod func(types.U
 	if len(q.entities) > 0 || q.changes > 0 {
 		return errors.New("restore the queue: it was used already")
 	}
-	if v, want := r.Byte("queue version"), q.stateVersion(); r.Err() == nil && v != want {
-		return fmt.Errorf("queue version %d: expected %d here", v, want)
+	if v := r.Byte("queue version"); r.Err() == nil && v != stateVersion {
+		return fmt.Errorf("queue version %d: this program reads version %d", v, stateVersion)
 	}
 	q.now, q.changes, q.changedAt = now, r.Uvarint("changes"), readTime(r, "changed at")
 	flight := make([]Key, r.Count("in flight", 3))

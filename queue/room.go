@@ -1,8 +1,8 @@
 package queue
 
 // ChooseHead makes the head of the queue an entity that is worth an attempt. It is called before Head, and Unpick takes
-// it back before the next entry is applied; see Options.Room for callers that never call Unpick. It does nothing while
-// an entity is in flight, and without Options.Room it looks at lanes and early attempts only.
+// it back before the next entry is applied. It does nothing while an entity is in flight, and without Options.Room it
+// looks at lanes and early attempts only.
 //
 // An entity whose last attempt failed is not attempted while Room reports that it would certainly fail; Room is not
 // asked of a resize. Leaving the attempt out loses nothing: it would change the entity's counters only, and its outcome
@@ -71,22 +71,6 @@ func (q *Queue) chooseOwed(head *Entity, version uint64) {
 	}
 }
 
-// PickIsMemo sets whether what ChooseHead picks is a memo, which AppendState does not show. If it is, the caller calls
-// Unpick before it applies an entry, and ChooseHead before Head. If it is not, the caller calls ChooseHead after every
-// entry, and never Unpick.
-func (q *Queue) PickIsMemo(yes bool) {
-	q.pickIsMemo = yes
-	if !yes {
-		return
-	}
-	for _, e := range q.sorted.all() {
-		if q.IsPicked(e) {
-			q.owe(e)
-		}
-	}
-	q.RenewAll()
-}
-
 // Unpick takes back what ChooseHead did: the entities that it picked are owed a retry again, and none is attempted
 // early.
 func (q *Queue) Unpick() {
@@ -102,15 +86,13 @@ func (q *Queue) Unpick() {
 // IsPicked reports whether e is active only because ChooseHead picked it, and the pick is a memo: in the state e is
 // owed a retry.
 func (q *Queue) IsPicked(e *Entity) bool {
-	return q.pickIsMemo && e.state == Active && e.failed && q.opts.Room != nil && !e.resize
+	return e.state == Active && e.failed && q.opts.Room != nil && !e.resize
 }
 
 // pick makes an owed entity active.
 func (q *Queue) pick(e *Entity) {
 	q.put(e, Active)
-	if q.pickIsMemo {
-		q.picks = append(q.picks, e)
-	}
+	q.picks = append(q.picks, e)
 }
 
 // owe makes e unschedulable with a retry owed.

@@ -69,7 +69,7 @@ func (c *cycle) noteActivated() {
 	own := c.m.entities.keyOf(c.m.cluster.Pod(c.pod.UID))
 	for _, uid := range pods {
 		p := c.m.cluster.Pod(uid)
-		if p != nil && c.m.entities.keyOf(p) != own && c.m.rules.recordsActivated() {
+		if p != nil && c.m.entities.keyOf(p) != own {
 			c.d.Activated = append(c.d.Activated, uid)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // Room for a nominated pod is made by more than what it requests: a pod whose required anti-affinity wants another one
 // out of its zone has it evicted, and what replaces that one must not be placed in the zone meanwhile. Plugins do not
 // see to that. InterPodAffinity is skipped where no pod on a node has such terms, and otherwise looks at the pods that
-// are nominated to the node itself, not to others of its zone. Before behaviour 5 such a pair went on for ever: the
-// replacement was placed at once, and the nominated pod had it evicted again.
+// are nominated to the node itself, not to others of its zone. Without this such a pair would go on for ever: the
+// replacement is placed at once, and the nominated pod has it evicted again.
 
 // reasonApart is why a pod must not go to a node. It is recorded.
 const reasonApart = "node(s) didn't satisfy anti-affinity rules with nominated pods"

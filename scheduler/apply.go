@@ -18,6 +18,8 @@ import (
 // of no more use; the error names the entry and what is wrong with it.
 func (m *Machine) Apply(e eventlog.Entry) error {
 	m.keepGates()
+	m.guard.applying = true
+	defer func() { m.guard.applying = false }()
 	if err := m.apply(e); err != nil {
 		return fmt.Errorf("apply entry %d: %w", e.Seq, err)
 	}
@@ -65,17 +67,13 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	m.nominated.followGroup(e)
 	m.nominated.followClaim(e)
 	m.nominated.tellVacated(e)
-	if e := m.queue.Head(); e != nil {
-		m.waits.conclude(e.Key()) // this entry may have deleted the last member to try
+	if m.queue.Counts().InFlight > 0 {
+		m.waits.conclude(m.queue.Head().Key()) // this entry may have deleted the last member to try
 	}
 	m.waits.doubt(e)
 	m.endGiveBacks()
 	m.keepReservations(e, was != m.backfill.Versions())
 	m.nominated.noteOvertaking()
-	if !m.rules.recordsFacts() {
-		m.backfill.NoteBlocked()
-		m.queue.ChooseHead()
-	}
 	return nil
 }
 
@@ -109,10 +107,7 @@ func (m *Machine) applyPayload(e eventlog.Entry) error {
 }
 
 func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
-	object := p.Object
-	if m.rules.boundsNumbers() {
-		object = cluster.BoundNumbers(object)
-	}
+	object := cluster.BoundNumbers(p.Object)
 	switch obj := object.(type) {
 	case *v1.Pod:
 		return m.upsertPod(obj)
@@ -439,7 +434,7 @@ func (m *Machine) noteReturned() {
 // failureOfBind returns what the queue has to know of a bind that failed: that there was an error, or which plugin of
 // the binding cycle has refused the pod.
 func (m *Machine) failureOfBind(r *eventlog.BindResult) queue.Failure {
-	if r.Plugin == "" || r.Code == fwk.Error.String() || !m.rules.namesBinders() {
+	if r.Plugin == "" || r.Code == fwk.Error.String() {
 		return errorFailure()
 	}
 	return queue.Failure{UID: r.UID, Plugins: []string{r.Plugin}}

@@ -17,8 +17,7 @@ import (
 )
 
 // applyDecision applies a recorded decision. The decision is a fact: no plugin is asked, and nothing is searched for,
-// so that another version of the plugins or of a search recovers the same state. (In epochs of behaviour 1 the domain
-// of a gang is searched for here, see topology.triedBy.)
+// so that another version of the plugins or of a search recovers the same state.
 func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	p := m.cluster.Pod(d.UID)
 	if p == nil {
@@ -44,7 +43,7 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	case eventlog.Asked:
 		return m.applyAsked(seq, p, d)
 	}
-	if p.Stage == cluster.Bound && m.rules.attemptsResizes() {
+	if p.Stage == cluster.Bound {
 		return m.applyResize(seq, p, d)
 	}
 	return m.applyCycle(seq, p, d)
@@ -53,12 +52,8 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 // applyCycle applies what came of a pod's scheduling cycle, or of the end of its wait.
 func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) error {
 	key, waited := m.entities.keyOf(p), p.Stage == cluster.Waiting
-	tried, g := "", p.Group
+	g := p.Group
 	limited := g != nil && key.Type == fwk.PodGroupKeyType && !waited && g.HasTopology() && g.Placed() == 0
-	if limited {
-		tried = m.topology.triedBy(g, d)
-	}
-	hadOwn := m.rules.keepsAlone() && m.nominated.hasOwn(key)
 	if !waited {
 		m.queue.StartAttempt(key) // a decision on a waiting pod ends its wait, and is no attempt
 	}
@@ -81,9 +76,9 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	}
 	m.activate(d)
 	if limited {
-		m.topology.judge(key, g, tried, d)
+		m.topology.judge(key, g, d)
 	}
-	m.retryOvertaking(key, hadOwn)
+	m.retryOvertaking(key)
 	return nil
 }
 
@@ -220,7 +215,7 @@ func blamesGang(d *eventlog.Decision) bool {
 func (m *Machine) failureOf(d *eventlog.Decision) queue.Failure {
 	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
 	for _, r := range d.Rejections {
-		if m.rules.notesKeptOff() && r.Plugin == coscheduling.Name && r.Nodes > 0 && backfill.IsKeptAlone(r.Reason) {
+		if r.Plugin == coscheduling.Name && r.Nodes > 0 && backfill.IsKeptAlone(r.Reason) {
 			f.KeptOff = true
 		}
 		if r.Plugin == "" || r.Plugin == preemption.Name || d.Feasible > 0 && r.Nodes > 0 {

@@ -43,7 +43,7 @@ type bindingCycle struct {
 // of returns the profile of a pod if it has plugins that take part in binding cycles, nil otherwise.
 func (b *bindingCycles) of(pod *v1.Pod) *framework.Profile {
 	prof := b.m.profiles.of(pod)
-	if prof == nil || !b.m.rules.keepsReserved() || !prof.HasBindingCycle() {
+	if prof == nil || !prof.HasBindingCycle() {
 		return nil
 	}
 	return prof
@@ -172,9 +172,6 @@ func (e *NotStatefulError) Error() string {
 // Restorable returns a *NotStatefulError if a plugin of the running configuration cannot be restored from a snapshot,
 // nil otherwise.
 func (m *Machine) Restorable() error {
-	if !m.rules.keepsReserved() {
-		return nil
-	}
 	for _, name := range slices.Sorted(maps.Keys(m.profiles.byName)) {
 		if _, without := m.profiles.byName[name].Stateful(); without != "" {
 			return &NotStatefulError{Profile: name, Plugin: without}

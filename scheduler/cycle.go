@@ -43,12 +43,7 @@ func (c *cycle) run() eventlog.Decision {
 	m.wanted.begin()
 	m.recorded.hold()
 	defer func() { m.recorded.release(c.d.Outcome == eventlog.Asked) }() // the cycle that follows records it again
-	if why := m.cluster.Informers().Undecidable(pod, m.rules.allocatesDevices()); why != "" {
-		c.d.Outcome = eventlog.Unschedulable
-		code := fwk.UnschedulableAndUnresolvable.String()
-		c.d.Rejections = []eventlog.Rejection{{Plugin: names.DynamicResources, Code: code, Reason: why}}
-		c.giveUp() // its gang's waiting members cannot go on without it
-	} else if placement := c.profile.Place(m.ctx, c.state, pod, m.at.start, c.trace); placement.Status != nil {
+	if placement := c.profile.Place(m.ctx, c.state, pod, m.at.start, c.trace); placement.Status != nil {
 		c.refuse(placement)
 	} else {
 		c.admit(placement)
@@ -110,15 +105,8 @@ func (c *cycle) postFilter(placement framework.Placement) (*fwk.PostFilterResult
 	return result, status
 }
 
-// giveUp tells the gang plugin that the pod was refused before Reserve. Before behaviour 6, all Reserve plugins were
-// told.
-func (c *cycle) giveUp() {
-	if c.m.rules.keepsReserved() {
-		c.profile.Refused(c.m.ctx, c.state, c.pod, "")
-		return
-	}
-	c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
-}
+// giveUp tells the gang plugin that the pod was refused before Reserve.
+func (c *cycle) giveUp() { c.profile.Refused(c.m.ctx, c.state, c.pod, "") }
 
 // admit takes a pod with a node through Reserve and Permit.
 func (c *cycle) admit(placement framework.Placement) {
@@ -152,8 +140,7 @@ func (c *cycle) admit(placement framework.Placement) {
 
 // noteDevices writes into the decision which devices DynamicResources has reserved for the pod.
 func (c *cycle) noteDevices(pod *v1.Pod) *fwk.Status {
-	if !c.m.rules.allocatesDevices() ||
-		len(pod.Spec.ResourceClaims) == 0 && !c.m.cluster.Informers().StandsForDevices(pod) {
+	if len(pod.Spec.ResourceClaims) == 0 && !c.m.cluster.Informers().StandsForDevices(pod) {
 		return nil
 	}
 	devices, why := c.m.cluster.Informers().ReservedDevices(pod, c.d.Cycle)
@@ -209,7 +196,7 @@ func (c *cycle) placed(node string) *v1.Pod {
 func (m *Machine) asNominated(pod *v1.Pod) *v1.Pod {
 	node := m.nominated.nodeOf(pod.UID)
 	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
-		if d, why := m.topology.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
+		if d, why := m.topology.domainOf(g); why != "" || d != nil && !d.nodes[node] {
 			node = ""
 		}
 	}

@@ -27,15 +27,10 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	m.backfill.ForgetMemos()
 	var again eventlog.Decision
 	var okAgain bool
-	decide := func() {
+	m.queue.Plainly(func() {
 		m.pick()
 		m.recorded.muting(func() { again, okAgain = m.decide(nil) })
-	}
-	if m.rules.room.needs {
-		m.queue.Plainly(decide)
-	} else {
-		decide()
-	}
+	})
 	if after := m.Hash(); after != before {
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
 	}
@@ -53,4 +48,16 @@ func (at position) encode(d *eventlog.Decision) []byte {
 		panic(fmt.Sprintf("encode decision %+v: %v", d, err))
 	}
 	return b
+}
+
+// searchGuard notices searches while an entry is applied: Apply takes what was found from the Decision, so that a later
+// version with a better search recovers the same state. It checks with the build tag invariants only.
+type searchGuard struct{ applying bool }
+
+// check is called wherever Decide searches: for a gang's domain, for the first entity of a lane that room can help, and
+// for entities that have room.
+func (g *searchGuard) check(what string) {
+	if invariants && g.applying {
+		panic("Apply searches for " + what)
+	}
 }

@@ -23,11 +23,7 @@ func (m *Machine) rejectWait(w *cluster.Wait, why string) eventlog.Decision {
 
 	m.waits.pods.StartCycle()
 	if prof := m.profiles.of(p.Object); prof != nil {
-		if m.rules.keepsReserved() {
-			prof.Refused(m.ctx, framework.NewCycleState(), p.Object, w.Pod.Node)
-		} else {
-			prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Pod.Node)
-		}
+		prof.Refused(m.ctx, framework.NewCycleState(), p.Object, w.Pod.Node)
 	}
 	others := m.waits.pods.EndCycle().Rejected
 	m.waits.pods.Each(func(each *cluster.Wait) bool {

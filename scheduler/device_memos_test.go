@@ -164,7 +164,7 @@ func offerDevices(apply func(eventlog.Payload), name string) {
 // What depends on devices alone changes nothing for pods without claims, unless devices are scored as a resource.
 func TestBeyondFollowsDevicesOnlyWhereTheyAreScored(t *testing.T) {
 	for _, scored := range []bool{false, true} {
-		s := newOneDevice(t, scheduler.Behaviour)
+		s := newOneDevice(t)
 		state := s.m.Cluster()
 		if scored {
 			state.ScoreResources([]v1.ResourceName{

@@ -19,7 +19,6 @@ type entities struct {
 	cluster  *cluster.State
 	queue    *queue.Queue
 	profiles *profiles
-	rules    *rules
 }
 
 // keyOf returns the key of the entity in which the pod is placed; see resizeKey.

@@ -25,9 +25,8 @@ func (n *entities) hasEnough(e *queue.Entity) bool {
 }
 
 // needed returns the pods of an entity of which some must be placed at once so that it has what it needs: of a gang as
-// many as it lacks, of a composite those of as many gangs as are enough; ok is false if it has too few ready. Without
-// passing, which behaviours up to 3 have not, these are the first ones.
-func (n *entities) needed(e *queue.Entity, passing bool) (demand outlook.Demand, ok bool) {
+// many as it lacks, of a composite those of as many gangs as are enough; ok is false if it has too few ready.
+func (n *entities) needed(e *queue.Entity) (demand outlook.Demand, ok bool) {
 	if e.Type() == fwk.PodKeyType {
 		if next := e.Next(); next != nil {
 			return outlook.DemandOf(n.cluster.Pod(next.UID)), true
@@ -45,20 +44,13 @@ func (n *entities) needed(e *queue.Entity, passing bool) (demand outlook.Demand,
 	demand = outlook.Demand{Enough: want, Passing: true}
 	for _, g := range gangs {
 		members, k := n.readyOf(e, g), g.Lacking(gang.OnNodes)
-		if len(members) < k || len(demand.Parts) == want && !passing {
+		if len(members) < k {
 			continue
-		}
-		if !passing {
-			members = members[:max(0, k)]
 		}
 		demand.Parts = append(demand.Parts, outlook.Part{Pods: members, Wanted: max(0, k)})
 	}
-	pods := demand.Pods()
-	if len(demand.Parts) < want || len(pods) == 0 {
+	if len(demand.Parts) < want || len(demand.Pods()) == 0 {
 		return outlook.Demand{}, false
-	}
-	if !passing {
-		return outlook.DemandOf(pods...), true
 	}
 	return demand, true
 }

@@ -19,9 +19,7 @@ import (
 
 // startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
 func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
-	before, compared, popped := m.rules.ofState(), m.comparesTolerations(), m.popsEarly()
-	kept := m.rules.keepsReserved()
-	if err := m.rules.set(p.Behaviour); err != nil {
+	if err := m.setBehaviour(p.Behaviour); err != nil {
 		return err
 	}
 	switch {
@@ -29,30 +27,8 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 		if err := m.configure(p.Config); err != nil {
 			return &ConfigError{err}
 		}
-	case string(p.Config) != string(m.profiles.config) || before != m.rules.ofState() ||
-		compared != m.comparesTolerations() || popped != m.popsEarly():
-		if err := m.reconfigure(p.Config); err != nil {
-			return err
-		}
-	default:
-		m.useRules()
-		m.entities.followResizes()
-		if kept != m.rules.keepsReserved() {
-			m.bindings.reopen(true)
-		}
-	}
-	if !m.rules.knowsOwnNominations() {
-		clear(m.nominated.own)
-		clear(m.nominated.termed)
-	}
-	if !m.rules.hearsOfEvictions() {
-		m.effects.evictions = newEvictions()
-	}
-	if !m.rules.consultsExtenders() {
-		m.forgetPreemptions()
-	}
-	if m.rules.refusesUncalled() {
-		return m.profiles.uncalled()
+	case string(p.Config) != string(m.profiles.config):
+		return m.reconfigure(p.Config)
 	}
 	return nil
 }
@@ -74,10 +50,8 @@ func (m *Machine) configure(data []byte) error {
 	if err != nil {
 		return err
 	}
-	if m.rules.boundsNumbers() {
-		if err := checkSeconds(cfg.KubeSchedulerConfiguration); err != nil {
-			return err
-		}
+	if err := checkSeconds(cfg.KubeSchedulerConfiguration); err != nil {
+		return err
 	}
 	// The cluster and the plugins heed gates when they are made, and while they work.
 	if err := gates.Put(cfg.FeatureGates); err != nil {
@@ -86,17 +60,18 @@ func (m *Machine) configure(data []byte) error {
 	m.gates = cfg.FeatureGates
 	m.cluster = cluster.New()
 	m.waits = newWaits(m.cluster, &m.effects, m.bindings, m.Now)
-	m.cluster.UseBehaviour(m.rules.behaviour)
+	m.useDeviceRules()
 	m.cluster.Informers().Declare(cfg.PluginResources)
 	m.profiles = noProfiles(data)
-	m.entities = &entities{cluster: m.cluster, profiles: m.profiles, rules: &m.rules}
+	m.entities = &entities{cluster: m.cluster, profiles: m.profiles}
 	m.forgetQuestions()
 	m.extenders = newExtenders(cfg.Extenders, m.Now)
 	profiles, err := m.newProfiles(cfg.KubeSchedulerConfiguration)
 	if err != nil {
 		return err
 	}
-	room := &room{cluster: m.cluster, profiles: m.profiles, entities: m.entities, nominated: m.nominated}
+	room := &room{cluster: m.cluster, profiles: m.profiles, entities: m.entities, nominated: m.nominated,
+		guard: m.guard}
 	options := queue.Options{
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
@@ -106,7 +81,7 @@ func (m *Machine) configure(data []byte) error {
 		Room:           room.has,
 		RoomVersion:    room.version,
 		Part:           m.entities.partOf,
-		PopEarly:       m.popsEarly(),
+		PopEarly:       m.gates.On(gates.PopFromBackoffQ),
 		Need:           room.needOf,
 		MayHaveRoom:    room.mayHave,
 		Blocking:       func(profile string) (*queue.Entity, bool) { return m.backfill.Blocking(profile) },
@@ -136,12 +111,14 @@ func (m *Machine) configure(data []byte) error {
 	}
 	m.entities.queue, m.nominated.entities, m.waits.entities = m.queue, m.entities, m.entities
 	m.topology = &topology{
-		cluster: m.cluster, queue: m.queue, rules: &m.rules, projector: outlook.NewProjector(m.cluster), now: m.Now,
+		cluster: m.cluster, queue: m.queue, projector: outlook.NewProjector(m.cluster), now: m.Now,
+		guard: m.guard,
 	}
+	m.topology.projector.CompareTolerations(comparesTolerations())
 	m.backfill = backfill.New(m.planView(room), lanes...)
+	m.backfill.CompareTolerations(comparesTolerations())
 	m.nominated.planner = m.backfill
-	room.topology, room.planner, m.rules.room = m.topology, m.backfill, room
-	m.useRules()
+	room.topology, room.planner = m.topology, m.backfill
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
 	return nil
 }

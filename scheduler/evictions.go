@@ -29,7 +29,6 @@ import (
 // Others may count on a pod that is going for somebody else: they wait for it, and have had nobody evicted. While there
 // are any the eviction is wanted. If the pod stays they are tried again.
 //
-// In epochs of behaviours before 5 the state knows none of that. Results change nothing there.
 
 // spareFor is for how long a pod is no victim after an eviction of it was given up.
 const spareFor = 5 * time.Minute
@@ -118,7 +117,7 @@ func (m *Machine) endSparing() {
 		default:
 			m.queue.Move(upstream.EventAssignedPodDelete, p.Placed(), nil)
 		}
-		if m.rules.freesDevices() && m.nominated.wantsDevices(m.cluster.Pod(uid)) {
+		if m.nominated.wantsDevices(m.cluster.Pod(uid)) {
 			tellDevices(m.queue)
 		}
 	}
@@ -133,7 +132,7 @@ func (m *Machine) SparedUntil(uid types.UID) (until eventlog.Time, ok bool) {
 // noteVictims notes for whom the victims of a decision make room. The rest of a gang that has fallen below its minimum
 // makes room for nobody.
 func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
-	if !m.rules.hearsOfEvictions() || d.Outcome == eventlog.Evicted {
+	if d.Outcome == eventlog.Evicted {
 		return
 	}
 	p := &displacement{}
@@ -175,15 +174,7 @@ func (m *Machine) MakesRoomFor(seq uint64) (uids []types.UID) {
 	return uids
 }
 
-// Wanted reports whether an outstanding effect still has a purpose. The evictions of a decision that make room have
-// none once nothing waits for any of them: none of the pods that they are for, and none of the others that count on a
-// pod that is to go. A pod waits no more for its room when it is gone, was placed, or is not nominated any more to the
-// node that the decision gave it; a pod on its node when its resize is deferred no more.
-func (m *Machine) Wanted(x Effect) bool {
-	p := m.effects.preemptions[x.Seq]
-	return x.Kind != Evict || p == nil || m.isWanted(p)
-}
-
+// isWanted reports whether a decision's evictions have a purpose, see Unwanted.
 func (m *Machine) isWanted(p *displacement) bool {
 	return slices.ContainsFunc(p.preemptors, m.waitsFor) || slices.ContainsFunc(p.unanswered, m.isCountedOn)
 }
@@ -220,9 +211,6 @@ func (m *Machine) waitingBeside(pod *cluster.Pod) (waiting []*cluster.Pod) {
 			waiting = append(waiting, p)
 		}
 	}
-	if !m.rules.attemptsResizes() {
-		return waiting
-	}
 	for _, p := range m.cluster.PodsOn(pod.Node) {
 		if p != pod && m.entities.awaitsResize(p) {
 			waiting = append(waiting, p)
@@ -242,18 +230,23 @@ func (m *Machine) WaitingBeside(uid types.UID) (uids []types.UID) {
 	return uids
 }
 
-// Unwanted returns the outstanding evictions that are not wanted any more, in the order in which they were decided. It
-// looks at nothing but evictions that make room.
+// Unwanted returns the outstanding evictions that nobody waits for any more, in the order in which they were decided.
+// It looks at nothing but evictions that make room, and allocates nothing if all of them are waited for.
+//
+// The evictions of a decision that make room have no purpose once nothing waits for any of them: none of the pods that
+// they are for, and none of the others that count on a pod that is to go. A pod no longer waits for its room when it is
+// gone, was placed, or is nominated to another node than the decision gave it; a pod on its node when its resize is no
+// longer deferred.
 func (m *Machine) Unwanted() (unwanted []Effect) {
-	if len(m.effects.preemptions) == 0 {
-		return nil
-	}
-	for _, seq := range slices.Sorted(maps.Keys(m.effects.preemptions)) {
-		p := m.effects.preemptions[seq]
-		if len(p.unanswered) == 0 || m.isWanted(p) {
-			continue
+	var seqs []uint64
+	for seq, p := range m.effects.preemptions { // any order: sorted below
+		if len(p.unanswered) > 0 && !m.isWanted(p) {
+			seqs = append(seqs, seq)
 		}
-		for _, uid := range p.unanswered {
+	}
+	slices.Sort(seqs)
+	for _, seq := range seqs {
+		for _, uid := range m.effects.preemptions[seq].unanswered {
 			unwanted = append(unwanted, m.effects.slots[m.effects.at[effectKey{uid, Evict}]])
 		}
 	}
@@ -263,7 +256,7 @@ func (m *Machine) Unwanted() (unwanted []Effect) {
 // applyEvictResult takes in what came of an eviction. Results for pods that are gone, or of another decision than the
 // one that is outstanding, come late and change nothing.
 func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
-	if !m.rules.hearsOfEvictions() || r.Decision != m.effects.decisionOf(r.UID, Evict) || m.effects.answered[r.UID] {
+	if r.Decision != m.effects.decisionOf(r.UID, Evict) || m.effects.answered[r.UID] {
 		return nil
 	}
 	switch r.Outcome {

@@ -3,9 +3,7 @@ package scheduler
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
-	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // Work returns how many outlooks were made for lanes, how often it was tried whether their pods find a node each, and
@@ -24,31 +22,6 @@ func (m *Machine) Evaluations() (filters, apart int) {
 		filters, apart = filters+f, apart+a
 	}
 	return filters, apart
-}
-
-// Mutate has whatever the behaviour's decisions look for answered otherwise: as a later version, with a better search,
-// may answer. What says which: domain, first, room.
-func (m *Machine) Mutate(behaviour uint32, what ...string) {
-	rules := &m.rules.searches[behaviour]
-	for _, w := range what {
-		switch w {
-		case "domain":
-			rules.domain = func(s *domainSearch) (*domain, string) {
-				if d, _ := s.find(); d != nil {
-					return nil, "another answer"
-				}
-				return &domain{labels: []string{"another"}, value: "answer"}, ""
-			}
-		case "first":
-			rules.first = func(p *backfill.Planner, profile string) *queue.Entity { return nil }
-		case "room":
-			rules.needs = false
-			rules.room = func(r *room, e *queue.Entity) bool { return !r.look(e) }
-		}
-	}
-	if m.queue != nil {
-		m.useRules()
-	}
 }
 
 // CountedEmpty returns how often a node was looked at to count what it would take if nothing ran there.

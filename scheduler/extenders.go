@@ -298,9 +298,6 @@ func (m *Machine) ask(e *queue.Entity, trace *framework.Trace) (d eventlog.Decis
 // candidates returns the nodes that extenders are to be asked about.
 func (c *cycle) candidates(member bool) (nodes []string) {
 	m, pod := c.m, c.pod
-	if m.cluster.Informers().Undecidable(pod, m.rules.allocatesDevices()) != "" {
-		return nil
-	}
 	m.profiles.forgetVolumes(c.profile)
 	m.wanted.begin()
 	m.recorded.muting(func() {

@@ -65,8 +65,7 @@ func (m *Machine) askAboutPreemption(seq uint64, q *eventlog.Question) error {
 func (m *Machine) preemptVerdict(pod *v1.Pod) *framework.PreemptVerdict {
 	x := m.extenders
 	p := m.cluster.Pod(pod.UID)
-	if !m.rules.consultsExtenders() || p == nil || p.Stage != cluster.Pending ||
-		m.entities.keyOf(p).Type != fwk.PodKeyType {
+	if p == nil || p.Stage != cluster.Pending || m.entities.keyOf(p).Type != fwk.PodKeyType {
 		return nil
 	}
 	v := &framework.PreemptVerdict{}
@@ -115,7 +114,7 @@ func triesAgain(d *eventlog.Decision) bool {
 // that were refused earlier some are not any more.
 func (m *Machine) noteVain(q *question) {
 	x, uid := m.extenders, q.answer.UID
-	if !m.rules.consultsExtenders() || len(q.nodes) == 0 {
+	if len(q.nodes) == 0 {
 		return
 	}
 	var refused []string
@@ -152,18 +151,6 @@ func (m *Machine) isEmptying(node string) bool {
 	return slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool {
 		return p.GetPod().DeletionTimestamp != nil || m.effects.has(p.GetPod().UID, Evict)
 	})
-}
-
-// forgetPreemptions drops what extenders were asked about preemption, and what they made vain.
-func (m *Machine) forgetPreemptions() {
-	for _, uid := range slices.Sorted(maps.Keys(m.extenders.preemptions)) {
-		if m.extenders.preemptions[uid].answer == nil {
-			m.effects.done(uid, Ask)
-			m.queue.Answered(uid)
-		}
-	}
-	clear(m.extenders.preemptions)
-	clear(m.extenders.vain)
 }
 
 // appendPreemptions appends the questions about preemption and the nodes that were made free in vain, by pod.

@@ -17,7 +17,7 @@ import (
 // others can have these.
 
 // giveBackClaims asks to give back the claims of the PodGroups that a pod's entity is made of, if its attempt has
-// failed with the decision at entry seq. While the attempt goes on nothing is given back, and from behaviour 9 on
+// failed with the decision at entry seq. While the attempt goes on nothing is given back, and
 // nothing that the nominations of a PodGroup's pods count on.
 func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) {
 	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error || p.Group == nil ||
@@ -28,7 +28,7 @@ func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *e
 		return
 	}
 	for _, g := range p.Group.Unit() {
-		if m.rules.followsDeviceUsers() && m.nominated.hasOwnIn(g) {
+		if m.nominated.hasOwnIn(g) {
 			continue
 		}
 		if object := g.ObjectOf(eventlog.PodGroups); len(m.cluster.IdleClaims(g)) > 0 {

@@ -28,7 +28,7 @@ type Machine struct {
 	effects   effects
 	nominated *nominations
 	backfill  *backfill.Planner
-	rules     rules
+	behaviour uint32    // of the running epoch, see Behaviours
 	gates     gates.Set // those of the configuration; see keepGates
 	picked    bool      // a memo: the queue has picked what to retry since the last entry
 
@@ -40,6 +40,7 @@ type Machine struct {
 	wanted   *wanted
 	recorded *recorded
 
+	guard     *searchGuard
 	extenders *extenders
 	unmake    func() // ends the context of the plugins
 }
@@ -66,9 +67,9 @@ func New(registry framework.Registry) *Machine {
 		effects:   newEffects(),
 		nominated: newNominations(),
 		profiles:  noProfiles(nil),
-		rules:     rules{behaviour: 1, searches: searches},
+		behaviour: Behaviour,
+		guard:     &searchGuard{},
 	}
-	m.nominated.rules = &m.rules
 	m.wanted, m.recorded = &wanted{}, &recorded{sink: registry.Events}
 	m.extenders = newExtenders(nil, m.Now)
 	m.bindings = &bindingCycles{m: m, open: map[types.UID]*bindingCycle{}}
@@ -107,9 +108,9 @@ func (m *Machine) Queue() *queue.Queue {
 
 // pick has the queue pick which entity that failed is worth another attempt, unless it has done so since the last
 // entry. The pick is a memo: it is made again after each entry, whether somebody asked for it or not, and is never in
-// the state that is hashed. In epochs of behaviour 1 the pick is part of the state, and Apply makes it.
+// the state that is hashed.
 func (m *Machine) pick() {
-	if m.picked || m.queue == nil || !m.rules.recordsFacts() {
+	if m.picked || m.queue == nil {
 		return
 	}
 	m.keepGates()

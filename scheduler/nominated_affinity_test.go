@@ -72,7 +72,7 @@ func newNominatedWorld(t *testing.T) *nominatedWorld {
 
 func newNominatedWorldOf(t *testing.T, registry framework.Registry) *nominatedWorld {
 	w := &nominatedWorld{t: t, m: scheduler.New(registry)}
-	w.begin(scheduler.Behaviour)
+	w.begin()
 	w.upsert(eventlog.Nodes, &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n1", Labels: map[string]string{v1.LabelHostname: "n1"}},
 		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"),
@@ -81,11 +81,11 @@ func newNominatedWorldOf(t *testing.T, registry framework.Registry) *nominatedWo
 }
 
 // begin starts an epoch.
-func (w *nominatedWorld) begin(behaviour uint32) {
+func (w *nominatedWorld) begin() {
 	w.t.Helper()
 	w.epoch++
 	w.take(&eventlog.EpochStarted{ID: fmt.Sprintf("epoch-%d", w.epoch), Version: "test",
-		Format: eventlog.FormatVersion, Behaviour: behaviour, Config: defaultConfig(w.t)})
+		Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Config: defaultConfig(w.t)})
 }
 
 func (w *nominatedWorld) take(p eventlog.Payload) {
@@ -167,53 +167,6 @@ func TestANominatedPodKeepsOthersAwayAsItsObjectNowSays(t *testing.T) {
 				t.Fatalf("decided %q with victims %q, so that nothing is nominated", w.decided, w.victims)
 			}
 			w.pod("preemptor", 100, preemptor(c.later))
-			w.pod("asking", 0, func(p *v1.Pod) { p.Labels["tier"] = "red" })
-			w.decide()
-			placed := slices.Contains(w.decided, fmt.Sprintf("asking n1 %s", eventlog.Scheduled))
-			if placed != c.placed {
-				t.Errorf("the pod that asks is placed: %t, want %t; decided %q", placed, c.placed, w.decided)
-			}
-		})
-	}
-}
-
-// An epoch of a behaviour that knows no nominations of Decisions ends them, and with them what they keep away. A later
-// epoch does not find them again when another pod is nominated.
-func TestAnEpochThatForgetsNominationsForgetsWhomTheyKeepAway(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		epochs []uint32
-		placed bool
-	}{
-		{"one behaviour", []uint32{scheduler.Behaviour}, false},
-		{"one between that knows none", []uint32{3, scheduler.Behaviour}, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newNominatedWorld(t)
-			holding := func(port int32) func(p *v1.Pod) {
-				return func(p *v1.Pod) {
-					p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: port, HostPort: port}}
-				}
-			}
-			for name, port := range map[string]int32{"victim-80": 80, "victim-81": 81} {
-				w.pod(name, 0, func(p *v1.Pod) {
-					holding(port)(p)
-					p.Spec.NodeName, p.Status.Phase = "n1", v1.PodRunning
-				})
-			}
-			w.pod("repelling", 100, func(p *v1.Pod) {
-				holding(80)(p)
-				p.Spec.Affinity = repellingPod("", "", "tier", "red").Spec.Affinity
-			})
-			w.decide()
-			for _, behaviour := range c.epochs {
-				w.begin(behaviour)
-			}
-			w.pod("other", 100, holding(81))
-			w.decide()
-			if want := []string{"victim-80", "victim-81"}; !slices.Equal(w.victims, want) {
-				t.Fatalf("decided %q with victims %q, want %q", w.decided, w.victims, want)
-			}
 			w.pod("asking", 0, func(p *v1.Pod) { p.Labels["tier"] = "red" })
 			w.decide()
 			placed := slices.Contains(w.decided, fmt.Sprintf("asking n1 %s", eventlog.Scheduled))

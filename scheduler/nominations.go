@@ -30,11 +30,10 @@ import (
 // nomination do nothing.
 type nominations struct {
 	entities *entities
-	rules    *rules
 	planner  *backfill.Planner
 	nodes    map[types.UID]string
 	byNode   map[string][]types.UID // in the order in which they came
-	// own are the pods that a Decision nominated to the node. It is empty in epochs whose rules do not ask.
+	// own are the pods that a Decision nominated to the node.
 	own map[types.UID]bool
 	// named are the nodes that objects of pods without a node name in their status, also those that are not there: a
 	// memo for joinNode.
@@ -113,7 +112,7 @@ func (n *nominations) set(uid types.UID, node string) {
 // vacate notes that room is not kept on the node any more, unless the pod has it now.
 func (n *nominations) vacate(uid types.UID, node string) {
 	if p := n.entities.cluster.Pod(uid); p != nil && n.wantsDevices(p) {
-		n.devices = n.rules.freesDevices()
+		n.devices = true
 	}
 	if p := n.entities.cluster.Pod(uid); p != nil && p.Node != node && n.entities.cluster.Node(node) != nil {
 		n.vacated = append(n.vacated, p.InfoOn(node).GetPod())
@@ -123,14 +122,14 @@ func (n *nominations) vacate(uid types.UID, node string) {
 // wantsDevices reports whether devices are kept for a pod while it is nominated, and may come free when it goes.
 func (n *nominations) wantsDevices(p *cluster.Pod) bool {
 	return len(p.Object.Spec.ResourceClaims) > 0 ||
-		n.rules.followsDeviceUsers() && n.entities.cluster.Informers().StandsForDevices(p.Object)
+		n.entities.cluster.Informers().StandsForDevices(p.Object)
 }
 
 // followClaim notes, if the entry says that a claim is gone which a nominated pod uses, that devices are not kept any
 // more for the pod: it cannot have any.
 func (n *nominations) followClaim(entry eventlog.Entry) {
 	d, ok := entry.Payload.(*eventlog.Deleted)
-	if !ok || d.Resource != eventlog.ResourceClaims || !n.rules.followsDeviceUsers() {
+	if !ok || d.Resource != eventlog.ResourceClaims {
 		return
 	}
 	// any order: one is enough
@@ -323,7 +322,7 @@ func (n *nominations) apply(key queue.Key, d *eventlog.Decision) {
 func (n *nominations) nominate(uid types.UID, node string, anew bool) {
 	anew = anew || n.nodes[uid] != node
 	n.set(uid, node)
-	if anew && n.nodes[uid] != "" && !n.own[uid] && n.rules.knowsOwnNominations() {
+	if anew && n.nodes[uid] != "" && !n.own[uid] {
 		n.own[uid] = true
 		n.noteTerms(n.entities.cluster.Pod(uid))
 		n.changes++
@@ -388,7 +387,7 @@ func (n *nominations) byEntity() (map[queue.Key][]backfill.Kept, []*queue.Entity
 // applying of an entry, which may have changed whatever byEntity returns.
 func (n *nominations) noteOvertaking() {
 	n.forgetIndex()
-	if !n.rules.keepsAlone() || len(n.own)+len(n.overtaking) == 0 {
+	if len(n.own)+len(n.overtaking) == 0 {
 		return
 	}
 	if !n.planner.HasLanes() && len(n.overtaking) == 0 {
@@ -411,7 +410,7 @@ func (n *nominations) noteOvertaking() {
 // entities that do not overtake: the object may have raised a minimum.
 func (n *nominations) followGroup(entry eventlog.Entry) {
 	u, ok := entry.Payload.(*eventlog.Upserted)
-	if !ok || !n.rules.keepsAlone() || len(n.own) == 0 || !cluster.DeclaresGroups(u.Resource) &&
+	if !ok || len(n.own) == 0 || !cluster.DeclaresGroups(u.Resource) &&
 		u.Resource != eventlog.CompositePodGroups {
 		return
 	}
@@ -427,15 +426,6 @@ func (n *nominations) followGroup(entry eventlog.Entry) {
 			}
 		}
 	}
-}
-
-// hasOwn reports whether a Decision nominated any pod of an entity.
-func (n *nominations) hasOwn(key queue.Key) bool {
-	if len(n.own) == 0 {
-		return false
-	}
-	e := n.entities.queue.Get(key)
-	return e != nil && e.Any(func(uid types.UID) bool { return n.own[uid] })
 }
 
 // hasOwnIn reports whether a Decision nominated any pod of a gang.
@@ -481,9 +471,6 @@ func (n *nominations) noteNamed(pod *v1.Pod) {
 // joinNode nominates the pods to a node that has joined whose objects name it, if no Decision has nominated them
 // elsewhere: an autoscaler may name a node before it is there.
 func (n *nominations) joinNode(name string) {
-	if !n.rules.awaitsNodes() {
-		return
-	}
 	var pods []types.UID
 	// any order: sorted right below
 	for uid, node := range n.named {
@@ -534,14 +521,10 @@ func (n *nominations) appendState(dst []byte) []byte {
 }
 
 func (n *nominations) restore(r *canonical.Reader) {
-	known := 1
-	if n.rules.knowsOwnNominations() {
-		known = 2
-	}
 	for range r.Count("nominated nodes", 2) {
 		node := r.String("node")
 		for range r.Count("nominated pods", 2) {
-			uid, flags := types.UID(r.String("uid")), r.Flags("nomination's flags", known)
+			uid, flags := types.UID(r.String("uid")), r.Flags("nomination's flags", 2)
 			if r.Err() != nil {
 				return
 			}

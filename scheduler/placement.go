@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/outlook"
 )
 
-// The search for the domain of a gang's members from behaviour 4 on: gangs and the composites above them may each have
+// The search for the domain of a gang's members: gangs and the composites above them may each have
 // to stay within a domain, and of the domains that have room the one with the highest score is taken.
 
 // placement tries where the pods of a gang, and of those that it is admitted together with, find room. It is made for
@@ -36,8 +36,11 @@ type placement struct {
 	heldNone bool // members that have nodes leave the others no domain
 }
 
-// findByScore is find from behaviour 4 on.
-func (s *domainSearch) findByScore() (d *domain, why string) {
+// find returns the domain of a gang's members, nil for anywhere; why says that there is none. What is required holds
+// for all members; within that, what is preferred does if the domain has room for all that the gang still needs, the
+// first label that can have it. Domains in which an attempt has failed come last, or with strict not at all.
+func (s *domainSearch) find() (d *domain, why string) {
+	s.guard.check("a domain")
 	p := s.newPlacement()
 	p.avoiding = true
 	if d, why = p.descend(); why != "" && !s.strict {
@@ -51,7 +54,7 @@ func (s *domainSearch) findByScore() (d *domain, why string) {
 // own or of gangs that it must share a domain with, are in several domains or in none. No event but a change of those
 // helps then. kube-scheduler takes it for an error of scheduling.
 func (m *Machine) MembersLeaveNoDomain(g *cluster.Group) bool {
-	if !m.rules.knowsLevels() || !g.HasTopology() ||
+	if !g.HasTopology() ||
 		!slices.ContainsFunc(g.Unit(), func(each *cluster.Group) bool { return each.Placed()+each.Waiting() > 0 }) {
 		return false
 	}

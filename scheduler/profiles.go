@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -46,16 +45,6 @@ func noProfiles(config []byte) *profiles {
 func (all *profiles) add(prof *framework.Profile) {
 	all.byName[prof.Name()] = prof
 	all.otherPermits = all.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
-}
-
-// uncalled refuses plugins that are enabled and never called.
-func (all *profiles) uncalled() error {
-	for _, name := range slices.Sorted(maps.Keys(all.byName)) {
-		if err := all.byName[name].Uncalled(); err != nil {
-			return &ConfigError{err}
-		}
-	}
-	return nil
 }
 
 // of returns the profile that schedules pod, nil if that is another scheduler's.
@@ -120,7 +109,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Version:   m.cluster.Beyond,
 		Changed:   m.cluster.ChangedSince,
 		Claims:    m.cluster.AppendClaims,
-		Removed:   m.cluster.KeepPorts,
+		Removed:   cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
 		Reserved:  func(pod *v1.Pod) *framework.Reserved { return m.refusalOf(pod, apart) },
 		Gangs:     view,
@@ -135,13 +124,13 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 	if err := wholeGangPlugin(prof); err != nil {
 		return nil, err
 	}
-	if plugin, ok := prof.Plugin(coscheduling.Name).(*coscheduling.Coscheduling); ok && m.rules.boundsNumbers() &&
+	if plugin, ok := prof.Plugin(coscheduling.Name).(*coscheduling.Coscheduling); ok &&
 		plugin.MostSeconds() > mostSeconds {
 		return nil, fmt.Errorf("profile %q: CoschedulingArgs: podGroupBackoffSeconds or backfillHoldSeconds is %d: "+
 			"want %d "+
 			"or less", prof.Name(), plugin.MostSeconds(), mostSeconds)
 	}
-	apart = m.rules.keepsApart() && prof.Plugin(interpodaffinity.Name) != nil
+	apart = prof.Plugin(interpodaffinity.Name) != nil
 	view.gangs = plansGangs(prof)
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
 	lacks := func(name string) bool { return !prof.Has(framework.Filter, name) }

@@ -22,54 +22,42 @@ func TestASelectorThatMayNotReplayIsRefused(t *testing.T) {
 		return &eventlog.Upserted{Resource: eventlog.DeviceClasses, Object: class}
 	}
 	const why = `resourceclaim "a": device class gpu: selector #0 builds a list from a map, whose order CEL leaves open`
-	for _, behaviour := range []uint32{6, scheduler.Behaviour} {
-		s := newOneDevice(t, behaviour)
-		s.apply(class(`device.attributes["d"].map(k, k) == []`))
-		s.pod("a")
-		d := s.decide("a")
-		refused := d != nil && len(d.Rejections) == 1 && strings.HasPrefix(d.Rejections[0].Reason, why)
-		if refused != (behaviour > 6) {
-			t.Fatalf("behaviour %d: %+v", behaviour, d)
-		}
-		if refused {
-			s.apply(class(`device.attributes["d"].map(k, k).size() == 0`))
-			if d := s.decide("a"); d == nil || d.Outcome != eventlog.Scheduled {
-				t.Fatalf("with another selector: %+v", d)
-			}
-		}
+	s := newOneDevice(t)
+	s.apply(class(`device.attributes["d"].map(k, k) == []`))
+	s.pod("a")
+	if d := s.decide("a"); d == nil || len(d.Rejections) != 1 || !strings.HasPrefix(d.Rejections[0].Reason, why) {
+		t.Fatalf("%+v", d)
+	}
+	s.apply(class(`device.attributes["d"].map(k, k).size() == 0`))
+	if d := s.decide("a"); d == nil || d.Outcome != eventlog.Scheduled {
+		t.Fatalf("with another selector: %+v", d)
 	}
 }
 
-// By behaviour 7 a pod of a PodGroup that has claims is refused under the feature gate, whether they are its PodGroup's
-// or not. From behaviour 8 on none is.
-func TestClaimsOfPodGroupsAreRefusedByName(t *testing.T) {
-	for _, behaviour := range []uint32{7, scheduler.Behaviour} {
-		s := newOneDevice(t, behaviour)
-		s.apply(&eventlog.EpochStarted{ID: "f", Version: "v", Format: eventlog.FormatVersion,
-			Behaviour: behaviour, Config: encodedConfig(t, groupClaimsOn)})
-		for _, grouped := range []bool{true, false} {
-			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}}
-			pod.Spec = v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c"}}}
-			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &pod.Name}}
-			if grouped {
-				group := "g"
-				pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
-				basic := &schedulingv1beta1.PodGroup{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group, UID: "g"}}
-				basic.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
-				s.apply(&eventlog.Upserted{Resource: eventlog.PodGroups, Object: basic})
-			}
-			s.claim("a", nil)
-			s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
-			d := s.decide("a")
-			refused := d != nil && len(d.Rejections) > 0 &&
-				strings.Contains(d.Rejections[0].Reason, "the feature gate DRAWorkloadResourceClaims")
-			if refused != (grouped && behaviour == 7) || !refused && (d == nil || d.Outcome != eventlog.Scheduled) {
-				t.Errorf("behaviour %d, in a PodGroup %v: %+v", behaviour, grouped, d)
-			}
-			s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindFailed,
-				Decision: s.m.AskedBy("a", scheduler.Bind)})
-			s.gone("a")
+// Under the feature gate, claims are allocated to pods of PodGroups as to others, also if they are not the PodGroup's.
+func TestClaimsOfPodsOfPodGroupsAreAllocated(t *testing.T) {
+	s := newOneDevice(t)
+	s.apply(&eventlog.EpochStarted{ID: "f", Version: "v", Format: eventlog.FormatVersion,
+		Behaviour: scheduler.Behaviour, Config: encodedConfig(t, groupClaimsOn)})
+	for _, grouped := range []bool{true, false} {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}}
+		pod.Spec = v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c"}}}
+		pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &pod.Name}}
+		if grouped {
+			group := "g"
+			pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+			basic := &schedulingv1beta1.PodGroup{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group, UID: "g"}}
+			basic.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
+			s.apply(&eventlog.Upserted{Resource: eventlog.PodGroups, Object: basic})
 		}
+		s.claim("a", nil)
+		s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+		if d := s.decide("a"); d == nil || d.Outcome != eventlog.Scheduled {
+			t.Errorf("in a PodGroup %v: %+v", grouped, d)
+		}
+		s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindFailed,
+			Decision: s.m.AskedBy("a", scheduler.Bind)})
+		s.gone("a")
 	}
 }

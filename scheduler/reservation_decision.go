@@ -34,24 +34,20 @@ func laneOf(p *framework.Profile) (_ backfill.Lane, ok bool) {
 // planView is the Machine's state as its Planner sees it.
 type planView struct {
 	*cluster.State
-	entities *entities
-	topology *topology
-	room     *room
-	// nominated is nil in epochs whose rules leave nominations out of account.
+	entities  *entities
+	topology  *topology
+	room      *room
 	nominated *nominations
-	rules     *rules
 	now       func() eventlog.Time
+	guard     *searchGuard
 }
 
 var _ backfill.View = planView{}
 
-// planView returns the view of a Planner for the rules of the epoch.
+// planView returns the view of a Planner.
 func (m *Machine) planView(room *room) planView {
-	v := planView{State: m.cluster, entities: m.entities, topology: m.topology, room: room, rules: &m.rules, now: m.Now}
-	if m.rules.keepsNominated() {
-		v.nominated = m.nominated
-	}
-	return v
+	return planView{State: m.cluster, entities: m.entities, topology: m.topology, room: room, nominated: m.nominated,
+		now: m.Now, guard: m.guard}
 }
 
 // Now implements backfill.View.
@@ -59,16 +55,13 @@ func (v planView) Now() eventlog.Time { return v.now() }
 
 // Versions implements backfill.View.
 func (v planView) Versions() backfill.Versions {
-	versions := backfill.Versions{Room: v.RoomVersion(), Placements: v.Placements(), Allowed: v.Allowed()}
-	if v.nominated != nil {
-		versions.Nominations = v.nominated.changes
-	}
-	return versions
+	return backfill.Versions{Room: v.RoomVersion(), Placements: v.Placements(), Allowed: v.Allowed(),
+		Nominations: v.nominated.changes}
 }
 
 // KeptNodes implements backfill.View.
 func (v planView) KeptNodes() []string {
-	if v.nominated == nil || len(v.nominated.byNode) == 0 {
+	if len(v.nominated.byNode) == 0 {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(v.nominated.byNode))
@@ -76,9 +69,6 @@ func (v planView) KeptNodes() []string {
 
 // KeptOn implements backfill.View.
 func (v planView) KeptOn(node string) (pods []*cluster.Pod) {
-	if v.nominated == nil {
-		return nil
-	}
 	for _, uid := range v.nominated.byNode[node] {
 		if v.nominated.counts(uid) {
 			pods = append(pods, v.Pod(uid))
@@ -89,18 +79,12 @@ func (v planView) KeptOn(node string) (pods []*cluster.Pod) {
 
 // Nominated implements backfill.View.
 func (v planView) Nominated() []*queue.Entity {
-	if v.nominated == nil {
-		return nil
-	}
 	_, entities := v.nominated.byEntity()
 	return entities
 }
 
 // KeptFor implements backfill.View.
 func (v planView) KeptFor(key queue.Key) []backfill.Kept {
-	if v.nominated == nil {
-		return nil
-	}
 	kept, _ := v.nominated.byEntity()
 	return kept[key]
 }
@@ -118,6 +102,7 @@ func (v planView) StandsBefore(a, b *queue.Entity) bool { return v.entities.queu
 
 // FirstInLane implements backfill.View.
 func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) (yes, passed bool)) *queue.Entity {
+	v.guard.check("the first of a lane")
 	return v.entities.queue.FirstInLane(profile, wanted)
 }
 
@@ -144,7 +129,7 @@ func (v planView) HasEnough(e *queue.Entity) bool { return v.entities.hasEnough(
 
 // Needed implements backfill.View.
 func (v planView) Needed(e *queue.Entity) (_ outlook.Demand, ok bool) {
-	return v.entities.needed(e, v.rules.needsPassOver())
+	return v.entities.needed(e)
 }
 
 // LeastNeeds implements backfill.View.
@@ -219,29 +204,21 @@ func (m *Machine) KeptFor(key queue.Key) []backfill.Kept {
 
 // retryOvertaking has an entity tried again, after its backoff, if its attempt has failed on nodes that were not kept
 // for it while it overtook another one, and it does not overtake any more: it then waits for its turn, and need not
-// wait for an event. hadOwn says that it had nominations of its own before the Decision: up to behaviour 4 that is all
-// that is asked of the attempt.
-func (m *Machine) retryOvertaking(key queue.Key, hadOwn bool) {
-	if hadOwn || m.rules.notesKeptOff() {
-		m.nominated.forgetIndex() // the Decision may have changed it
-	}
+// wait for an event.
+func (m *Machine) retryOvertaking(key queue.Key) {
+	m.nominated.forgetIndex() // the Decision may have changed it
 	e := m.queue.Get(key)
 	if e == nil || e.State() != queue.Unschedulable || e.Owed() || !m.backfill.HasLane(e.Profile()) {
 		return
 	}
-	refused, _ := e.RejectedBy()
-	overtook := hadOwn && slices.Contains(refused, coscheduling.Name)
-	if m.rules.notesKeptOff() {
-		overtook = e.KeptOff()
-	}
-	if overtook && !m.backfill.Overtakes(e, e) {
+	if e.KeptOff() && !m.backfill.Overtakes(e, e) {
 		m.queue.Retry(key)
 	}
 }
 
 // decideReservation decides on a reservation for the first of a lane, if there is something to decide.
 func (m *Machine) decideReservation() (d eventlog.Decision, ok bool) {
-	proposal, ok := m.backfill.Propose(m.rules.recordsFacts())
+	proposal, ok := m.backfill.Propose()
 	if !ok {
 		return eventlog.Decision{}, false
 	}
@@ -283,7 +260,7 @@ func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 		if key, failed := m.failedAttempt(entry); failed {
 			m.backfill.Doubt(profile, key)
 		}
-		if m.backfill.WaitsNoMore(profile) || !m.rules.recordsFacts() && m.backfill.NotFirst(profile) != nil {
+		if m.backfill.WaitsNoMore(profile) {
 			m.renewReserved(profile)
 			m.backfill.End(profile)
 			m.queue.RetryInLane(profile, coscheduling.Name)
@@ -291,12 +268,10 @@ func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	}
 }
 
-// failedAttempt returns the entity of a pod for which an attempt found no node; ok is false for other entries, and in
-// epochs whose rules do not ask.
+// failedAttempt returns the entity of a pod for which an attempt found no node; ok is false for other entries.
 func (m *Machine) failedAttempt(entry eventlog.Entry) (key queue.Key, ok bool) {
 	d, isDecision := entry.Payload.(*eventlog.Decision)
-	if !isDecision || !m.rules.keepsNominated() ||
-		d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
+	if !isDecision || d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
 		return queue.Key{}, false
 	}
 	p := m.cluster.Pod(d.UID)

@@ -31,7 +31,7 @@ import (
 // awaitsResize reports whether the pod is to be attempted because its resize is deferred. Its profile has the plugin
 // DeferredPodScheduling, which needs the feature gate.
 func (n *entities) awaitsResize(p *cluster.Pod) bool {
-	if !n.rules.attemptsResizes() || p.Stage != cluster.Bound || p.Object.Spec.NodeName == "" {
+	if p.Stage != cluster.Bound || p.Object.Spec.NodeName == "" {
 		return false
 	}
 	prof := n.profiles.of(p.Object)
@@ -51,17 +51,6 @@ func (n *entities) followResize(p *cluster.Pod, old *v1.Pod) {
 	}
 	if e := n.queue.Find(p.Object.UID); e != nil && e.Resize() {
 		n.queue.Delete(e.Key(), p.Object.UID)
-	}
-}
-
-// followResizes is followResize of all pods, for an epoch that begins with the queue of the one before it.
-func (n *entities) followResizes() {
-	changed := n.cluster.PodsThat(func(p *cluster.Pod) bool {
-		e := n.queue.Find(p.Object.UID)
-		return n.awaitsResize(p) != (e != nil && e.Resize())
-	})
-	for _, p := range changed {
-		n.followResize(p, nil)
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 
 // VersionError says that a state was written in a form that this program does not read.
 type VersionError struct {
-	// Version is the one that was found, Highest the highest that is read.
-	Version, Highest byte
+	// Version is the one that was found, Read the one that is read.
+	Version, Read byte
 }
 
 // Error implements error.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("state version %d: this program reads up to %d", e.Version, e.Highest)
+	return fmt.Sprintf("state version %d: this program reads version %d", e.Version, e.Read)
 }
 
 // Restore returns the Machine whose AppendState is state. It takes part in nothing but the configuration's
@@ -48,27 +48,26 @@ func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 // the Machine that they make would not be the one that was written down.
 var ErrNotTheSame = errors.New("what was restored is not what was written down")
 
-// ConfigOf returns the configuration in a state, nil if no epoch had begun, and the number of the behaviour, 0 for the
-// first. No plugin is needed for it.
+// ConfigOf returns the configuration in a state, nil if no epoch had begun, and the number of its behaviour. No plugin is needed for it.
 func ConfigOf(state []byte) (config []byte, behaviour uint32, err error) {
 	m := &Machine{}
 	config, begun, err := m.restoreBeginning(canonical.NewReader(state))
 	if err != nil || !begun {
 		return nil, 0, err
 	}
-	return bytes.Clone(config), m.rules.behaviour, nil
+	return bytes.Clone(config), m.behaviour, nil
 }
 
 // restoreBeginning reads what a state has before the parts that need plugins. begun is false if no epoch had begun:
 // then the state ends there.
 func (m *Machine) restoreBeginning(r *canonical.Reader) (config []byte, begun bool, err error) {
 	v := r.Byte("version")
-	if r.Err() == nil && (v < firstStateVersion || v > stateVersion) {
-		return nil, false, &VersionError{Version: v, Highest: stateVersion}
+	if r.Err() == nil && v != stateVersion {
+		return nil, false, &VersionError{Version: v, Read: stateVersion}
 	}
-	if v >= behaviourStateVersion {
-		behaviour := r.Uvarint("behaviour")
-		if err := m.rules.set(uint32(min(behaviour, math.MaxUint32))); err != nil {
+	behaviour := r.Uvarint("behaviour")
+	if r.Err() == nil {
+		if err := m.setBehaviour(uint32(min(behaviour, math.MaxUint32))); err != nil {
 			return nil, false, err
 		}
 	}
@@ -101,9 +100,7 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	}
 	m.effects.restore(r)
 	m.noteReturned()
-	if m.rules.hearsOfEvictions() {
-		m.effects.restoreEvictions(r)
-	}
+	m.effects.restoreEvictions(r)
 	if err := m.cluster.RestoreWaits(r); err != nil {
 		return err
 	}
@@ -112,16 +109,12 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.nominated.restore(r)
-	if m.rules.keepsReserved() {
-		if err := m.restorePlugins(r); err != nil {
-			return err
-		}
+	if err := m.restorePlugins(r); err != nil {
+		return err
 	}
 	if len(m.extenders.list) > 0 {
 		m.restoreQuestions(r)
-		if m.rules.consultsExtenders() {
-			m.restorePreemptions(r)
-		}
+		m.restorePreemptions(r)
 	}
 	m.bindings.reopen(false)
 	return r.End()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestWhatOvertookNothingIsNotRetriedWithoutAnEvent has a gang that is nominated in part fail as the first of its lane,
-// and keep its nomination. Up to behaviour 4 any refusal by the gang plugin had it tried again after its backoff.
+// and keep its nomination.
 func TestWhatOvertookNothingIsNotRetriedWithoutAnEvent(t *testing.T) {
 	placed := eventlog.Rejection{Plugin: "Coscheduling", Code: "Unschedulable",
 		Reason: "pod group ml/first placed 1 of the 2 members it needs"}
@@ -20,19 +20,16 @@ func TestWhatOvertookNothingIsNotRetriedWithoutAnEvent(t *testing.T) {
 	keptOff := eventlog.Rejection{Plugin: "Coscheduling", Code: "Unschedulable", Nodes: 1,
 		Reason: "node(s) are kept for ml/other, which is ahead in the queue"}
 	for _, c := range []struct {
-		name      string
-		behaviour uint32
-		also      []eventlog.Rejection
-		want      queue.State
+		name string
+		also []eventlog.Rejection
+		want queue.State
 	}{
-		{"overtook nothing", 0, nil, queue.Unschedulable},
-		{"nodes were reserved", 0, []eventlog.Rejection{reserved}, queue.Unschedulable},
-		{"was kept off nodes", 0, []eventlog.Rejection{keptOff}, queue.Backoff},
-		{"behaviour 4 does not ask", 4, nil, queue.Backoff},
+		{"overtook nothing", nil, queue.Unschedulable},
+		{"nodes were reserved", []eventlog.Rejection{reserved}, queue.Unschedulable},
+		{"was kept off nodes", []eventlog.Rejection{keptOff}, queue.Backoff},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := transcripts.New(t)
-			p.Behaviour = c.behaviour
 			p.Configure(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:

@@ -37,7 +37,7 @@ func TestABindEndsWithItsResultIfThePodWasGoneMeanwhile(t *testing.T) {
 		"it is on its node and goes": func(s *oneDevice) { s.back("a", "n1"); s.gone("a") },
 	} {
 		for _, outcome := range []eventlog.BindOutcome{eventlog.BindConflict, eventlog.BindBound} {
-			s := newOneDevice(t, scheduler.Behaviour)
+			s := newOneDevice(t)
 			s.pod("a")
 			first := s.decide("a")
 			seq := s.m.AskedBy("a", scheduler.Bind)
@@ -75,7 +75,7 @@ func TestABindEndsWithItsResultIfThePodWasGoneMeanwhile(t *testing.T) {
 // A pod that has come back and is placed again is bound by the later decision: the result of the earlier one says
 // nothing any more.
 func TestAPodThatIsBackIsBoundByItsLastDecision(t *testing.T) {
-	s := newOneDevice(t, scheduler.Behaviour)
+	s := newOneDevice(t)
 	s.pod("a")
 	s.decide("a")
 	earlier := s.m.AskedBy("a", scheduler.Bind)

@@ -27,8 +27,7 @@ type room struct {
 	topology  *topology
 	nominated *nominations
 	planner   *backfill.Planner
-	find      func(r *room, e *queue.Entity) bool // (*room).look, or that of another behaviour
-	needs     bool                                // needOf tells what find depends on
+	guard     *searchGuard
 
 	// resources are those that needs are of, by their place in queue.Need.Amounts, and numbers the places.
 	resources []v1.ResourceName
@@ -42,12 +41,10 @@ func (r *room) version() uint64 {
 	return r.cluster.RoomVersion() + r.planner.Version() + r.nominated.changes
 }
 
-// has is the queue's Room: whether an attempt on an entity that failed may end otherwise.
-func (r *room) has(e *queue.Entity) bool { return r.find(r, e) }
-
-// look reports whether the cluster as a whole has enough for the gang, or for the gangs that are
-// admitted together, and for all of that beside a reservation.
-func (r *room) look(e *queue.Entity) bool {
+// has is the queue's Room: whether an attempt on an entity that failed may end otherwise. It may if the cluster as a
+// whole has enough for the gang, or for the gangs that are admitted together, and for all of that beside a reservation.
+func (r *room) has(e *queue.Entity) bool {
+	r.guard.check("room")
 	if !r.profiles.roomChecked[e.Profile()] {
 		return true
 	}
@@ -79,7 +76,7 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 			return false
 		}
 		if g.HasTopology() {
-			if _, why := r.topology.domainOf(g, false); why != "" {
+			if _, why := r.topology.domainOf(g); why != "" {
 				return false
 			}
 		}
@@ -95,7 +92,7 @@ func (r *room) needOf(e *queue.Entity) queue.Need {
 		n.Free = true
 	}
 	switch {
-	case !r.needs || !r.profiles.roomChecked[e.Profile()] || r.anyNominated(e):
+	case !r.profiles.roomChecked[e.Profile()] || r.anyNominated(e):
 		n.Unknown = true
 	case e.Type() == fwk.PodKeyType:
 		next := e.Next()
@@ -165,7 +162,7 @@ func (r *room) mayHave(lane string, n *queue.Need) bool {
 
 // podHasRoom reports whether all nodes together have enough for a single pod.
 func (r *room) podHasRoom(e *queue.Entity) bool {
-	demand, _ := r.entities.needed(e, false)
+	demand, _ := r.entities.needed(e)
 	for _, p := range demand.Pods() {
 		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
 			if free, offered := r.cluster.Free(name); offered && p.Amount(name) > free {

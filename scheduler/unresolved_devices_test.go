@@ -22,10 +22,10 @@ type oneDevice struct {
 	now time.Duration
 }
 
-func newOneDevice(t *testing.T, behaviour uint32) *oneDevice {
+func newOneDevice(t *testing.T) *oneDevice {
 	s := &oneDevice{t: t, m: scheduler.New(plugins.NewRegistry())}
 	s.apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: defaultConfig(t),
-		Behaviour: behaviour})
+		Behaviour: scheduler.Behaviour})
 	list := v1.ResourceList{v1.ResourceCPU: resource.MustParse("9"), v1.ResourcePods: resource.MustParse("9")}
 	s.apply(&eventlog.Upserted{Resource: eventlog.Nodes, Object: &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n1"},
@@ -118,7 +118,7 @@ func (s *oneDevice) restore() {
 }
 
 // The device stays taken until the result of the bind that may write it to a claim is logged, whatever is logged of the
-// pod and of the claim before. Before behaviour 7 it came free with the first of these entries.
+// pod and of the claim before.
 func TestADeviceStaysTakenUntilTheResultOfTheBind(t *testing.T) {
 	given := func(s *oneDevice, d *eventlog.Decision) { s.claim("a", d) }
 	back := func(s *oneDevice, _ *eventlog.Decision) { s.claim("a", nil) }
@@ -130,48 +130,42 @@ func TestADeviceStaysTakenUntilTheResultOfTheBind(t *testing.T) {
 		"the claim is given back":           {given, back},
 		"the claim is given back, and gone": {given, back, gone},
 	} {
-		for _, behaviour := range []uint32{6, scheduler.Behaviour} {
-			for _, outcome := range []eventlog.BindOutcome{eventlog.BindConflict, eventlog.BindBound} {
-				s := newOneDevice(t, behaviour)
-				s.pod("a")
-				first := s.decide("a")
-				if first == nil || first.Outcome != eventlog.Scheduled || len(first.Devices) != 1 {
-					t.Fatalf("%s: the decision is %+v", name, first)
-				}
-				seq := s.m.AskedBy("a", scheduler.Bind)
-				s.pod("b")
-				for _, step := range happens {
-					step(s, first)
-				}
-				s.restore()
-				second := s.decide("b")
-				if free := second.Outcome == eventlog.Scheduled; free != (behaviour == 6) {
-					t.Fatalf("%s, behaviour %d: pod b before the result: %v %+v", name, behaviour, second.Outcome,
-						second.Rejections)
-				}
-				if behaviour == 6 {
-					continue
-				}
-				effects := s.m.Effects()
-				if len(effects) != 1 || effects[0].Seq != seq || len(effects[0].Devices) != 1 ||
-					effects[0].Devices[0] != first.Devices[0] {
-					t.Fatalf("%s: the effects are %+v", name, effects)
-				}
-				result := &eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindUnknown, Decision: seq}
-				s.apply(result)
-				if d := s.decide("b"); d != nil && d.Outcome == eventlog.Scheduled {
-					t.Fatalf("%s: pod b when the outcome is unknown: %v", name, d.Outcome)
-				}
-				if s.m.Cluster().Pod("a") != nil && outcome == eventlog.BindBound {
-					continue // it has its device
-				}
-				s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: outcome, Decision: seq})
-				s.gone("a") // if it is still there, it would have the device again
-				if d := s.decide("b"); d == nil || d.Outcome != eventlog.Scheduled {
-					t.Fatalf("%s: pod b after %v: %+v", name, outcome, d)
-				}
-				s.restore()
+		for _, outcome := range []eventlog.BindOutcome{eventlog.BindConflict, eventlog.BindBound} {
+			s := newOneDevice(t)
+			s.pod("a")
+			first := s.decide("a")
+			if first == nil || first.Outcome != eventlog.Scheduled || len(first.Devices) != 1 {
+				t.Fatalf("%s: the decision is %+v", name, first)
 			}
+			seq := s.m.AskedBy("a", scheduler.Bind)
+			s.pod("b")
+			for _, step := range happens {
+				step(s, first)
+			}
+			s.restore()
+			second := s.decide("b")
+			if second.Outcome == eventlog.Scheduled {
+				t.Fatalf("%s: pod b before the result: %+v", name, second)
+			}
+			effects := s.m.Effects()
+			if len(effects) != 1 || effects[0].Seq != seq || len(effects[0].Devices) != 1 ||
+				effects[0].Devices[0] != first.Devices[0] {
+				t.Fatalf("%s: the effects are %+v", name, effects)
+			}
+			result := &eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindUnknown, Decision: seq}
+			s.apply(result)
+			if d := s.decide("b"); d != nil && d.Outcome == eventlog.Scheduled {
+				t.Fatalf("%s: pod b when the outcome is unknown: %v", name, d.Outcome)
+			}
+			if s.m.Cluster().Pod("a") != nil && outcome == eventlog.BindBound {
+				continue // it has its device
+			}
+			s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: outcome, Decision: seq})
+			s.gone("a") // if it is still there, it would have the device again
+			if d := s.decide("b"); d == nil || d.Outcome != eventlog.Scheduled {
+				t.Fatalf("%s: pod b after %v: %+v", name, outcome, d)
+			}
+			s.restore()
 		}
 	}
 }
@@ -179,36 +173,33 @@ func TestADeviceStaysTakenUntilTheResultOfTheBind(t *testing.T) {
 // A pod that somebody else binds to another node does not get the device that its Decision gave it. The device is taken
 // until the result of the bind, which fails, and free then, also if the pod stays.
 func TestADeviceIsFreeWhenItsPodIsBoundElsewhere(t *testing.T) {
-	for _, behaviour := range []uint32{7, scheduler.Behaviour} {
-		s := newOneDevice(t, behaviour)
-		s.pod("a")
-		s.pod("b")
-		if d := s.decide("a"); d == nil || d.Outcome != eventlog.Scheduled || len(d.Devices) != 1 {
-			t.Fatalf("the decision is %+v", d)
-		}
-		seq := s.m.AskedBy("a", scheduler.Bind)
-		elsewhere := s.m.Cluster().Pod("a").Object.DeepCopy()
-		elsewhere.Spec.NodeName = "n2"
-		s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: elsewhere})
-		s.restore()
-		if asked := s.m.AskedBy("a", scheduler.Bind); behaviour >= 8 && asked != seq {
-			t.Fatalf("the bind of pod a is asked for by %d, not by %d", asked, seq)
-		}
-		if d := s.decide("b"); d != nil && d.Outcome == eventlog.Scheduled {
-			t.Fatal("the device is given to pod b while the bind of pod a may write it to a claim")
-		}
-		s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindConflict, Decision: seq})
-		s.restore()
-		d := s.decide("b")
-		if free := d != nil && d.Outcome == eventlog.Scheduled; free != (behaviour >= 8) {
-			t.Errorf("behaviour %d, pod b after the result: %+v", behaviour, d)
-		}
+	s := newOneDevice(t)
+	s.pod("a")
+	s.pod("b")
+	if d := s.decide("a"); d == nil || d.Outcome != eventlog.Scheduled || len(d.Devices) != 1 {
+		t.Fatalf("the decision is %+v", d)
+	}
+	seq := s.m.AskedBy("a", scheduler.Bind)
+	elsewhere := s.m.Cluster().Pod("a").Object.DeepCopy()
+	elsewhere.Spec.NodeName = "n2"
+	s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: elsewhere})
+	s.restore()
+	if asked := s.m.AskedBy("a", scheduler.Bind); asked != seq {
+		t.Fatalf("the bind of pod a is asked for by %d, not by %d", asked, seq)
+	}
+	if d := s.decide("b"); d != nil && d.Outcome == eventlog.Scheduled {
+		t.Fatal("the device is given to pod b while the bind of pod a may write it to a claim")
+	}
+	s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindConflict, Decision: seq})
+	s.restore()
+	if d := s.decide("b"); d == nil || d.Outcome != eventlog.Scheduled {
+		t.Errorf("pod b after the result: %+v", d)
 	}
 }
 
 // A pod that is bound has its device until its claim is logged so, and no longer than that is logged.
 func TestADeviceOfABoundPodIsThatOfItsClaim(t *testing.T) {
-	s := newOneDevice(t, scheduler.Behaviour)
+	s := newOneDevice(t)
 	s.pod("a")
 	first := s.decide("a")
 	seq := s.m.AskedBy("a", scheduler.Bind)

@@ -17,16 +17,16 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// devices plays the resource claim controller: it makes claims of ResourceClaimTemplates for pods, and gives the
-// devices of a claim back when nobody uses it any more. It also plays drivers: devices with binding conditions are
-// ready as soon as they are reserved for a pod.
+// devices plays the resource claim controller: it makes claims from ResourceClaimTemplates for pods, and frees the
+// devices of a claim that has no users left. It also plays drivers: devices with binding conditions are ready as soon
+// as they are reserved for a pod.
 type devices struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
 	groups    groups
 	// made are the claims that binds have made for pods.
 	made map[types.UID]types.NamespacedName
-	// next are claims that come under the name of one that is being deleted and has users: they wait for its end.
+	// next are claims under the name of one that is being deleted and has users: they wait for its end.
 	next map[types.NamespacedName]*resourcev1.ResourceClaim
 }
 
@@ -52,7 +52,7 @@ func isLeaving(claim *resourcev1.ResourceClaim) bool {
 	return claim != nil && claim.DeletionTimestamp != nil
 }
 
-// holdsUp reports whether an object has to wait for the end of another one of its name, and keeps it for then.
+// holdsUp reports whether an object has to wait for the end of another one of its name. If so, it keeps the object.
 func (d *devices) holdsUp(o eventlog.Object) bool {
 	claim, ok := o.(*resourcev1.ResourceClaim)
 	if !ok {
@@ -66,8 +66,8 @@ func (d *devices) holdsUp(o eventlog.Object) bool {
 	return true
 }
 
-// delete takes a claim away that the workload deletes. One that has users stays until the last of them is gone, as its
-// finalizer has it in a cluster: inputs tell so, and handled is true.
+// delete deletes a claim that the workload deletes. A claim with users stays until the last of them has ended, as its
+// finalizer does in a cluster: then inputs say so, and handled is true.
 func (d *devices) delete(key types.NamespacedName, now time.Time) (inputs []eventlog.Payload, handled bool) {
 	claim := d.claims[key]
 	switch {
@@ -84,7 +84,7 @@ func (d *devices) delete(key types.NamespacedName, now time.Time) (inputs []even
 	return []eventlog.Payload{upserted(eventlog.ResourceClaims, claim)}, true
 }
 
-// goes takes a claim away, and lets the one come that has waited for its name.
+// goes deletes a claim, and creates the one that has waited for its name.
 func (d *devices) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
 	key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	delete(d.claims, key)
@@ -98,7 +98,7 @@ func (d *devices) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
 	return inputs
 }
 
-// check says which template a pod names that is not there.
+// check returns an error if a pod names a template that does not exist.
 func (d *devices) check(namespace string, pod *corev1.Pod) error {
 	for _, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimTemplateName == nil || generated(pod, c.Name) != nil {
@@ -112,7 +112,7 @@ func (d *devices) check(namespace string, pod *corev1.Pod) error {
 	return nil
 }
 
-// generated returns what the pod's status says of a claim that is made of a template, nil if nothing.
+// generated returns the part of the pod's status about a claim that is made from a template, nil if there is none.
 func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
 	for i := range pod.Status.ResourceClaimStatuses {
 		if s := &pod.Status.ResourceClaimStatuses[i]; s.Name == claim {
@@ -122,8 +122,8 @@ func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
 	return nil
 }
 
-// makeClaims makes the claims of the pod that come from templates, and names them in its status. The pod is as it was
-// built: its fields below the first level are shared.
+// makeClaims makes the claims of the pod that come from templates, and names them in its status. The pod is as build
+// made it: its fields below the first level are shared.
 func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err error) {
 	group, waits := d.groupOf(pod)
 	if waits {
@@ -195,8 +195,8 @@ func (d *devices) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
 	return keys
 }
 
-// bind allocates devices to the claims of a pod and reserves the claims for it, all or none, as a scheduler does before
-// it binds the pod. It returns the inputs that tell of it.
+// bind allocates devices to the claims of a pod and reserves the claims for it, all or none, as a scheduler does
+// before it binds the pod. It returns the resulting inputs.
 func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
 	var claims []*resourcev1.ResourceClaim
 	groups := d.consumers(pod)
@@ -245,8 +245,8 @@ func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventl
 	return inputs, nil
 }
 
-// make makes the claim for the devices that the pod requests by the names of extended resources; nil if it is another
-// claim that the placement gives devices.
+// make makes the claim for the devices that the pod requests by the names of extended resources; nil if the placement
+// gives the devices to another claim.
 func (d *devices) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
 	requests, err := wanted.Requests()
 	if err != nil || len(requests) == 0 {
@@ -297,7 +297,7 @@ func allocated(claim *resourcev1.ResourceClaim, wanted []eventlog.DeviceClaim) (
 	return out, nil
 }
 
-// makeReady makes the binding conditions of the claim's devices true. The claim is the caller's to change.
+// makeReady makes the binding conditions of the claim's devices true. It changes the claim.
 func makeReady(claim *resourcev1.ResourceClaim) {
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if len(r.BindingConditions) == 0 {
@@ -319,8 +319,8 @@ func makeReady(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// release takes a pod that has ended, or was not bound, off its claims. With gone, those that were made for it go too.
-// A claim that nobody uses any more gives its devices back.
+// release removes a pod that has ended, or was not bound, from its claims. With gone, it also deletes the claims that
+// were made for the pod. A claim without users frees its devices.
 func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload) {
 	if key, ok := d.made[pod.UID]; ok {
 		delete(d.made, pod.UID)

@@ -87,8 +87,8 @@ func TestAClaimIsMadeAndDeletedWithItsPod(t *testing.T) {
 	}
 }
 
-// A claim that the workload deletes stays as long as a pod uses it, as its finalizer has it in a cluster: no other pod
-// gets it, and another one of its name comes when it is gone, unless that is deleted before.
+// A claim that the workload deletes stays as long as a pod uses it, as its finalizer does in a cluster. No other pod
+// gets it. Another claim of its name comes after its end, unless that one is deleted before.
 func TestAClaimWithUsersStaysUntilTheyAreGone(t *testing.T) {
 	for _, comes := range []bool{true, false} {
 		devices := newDevices(&workload.Workload{}, Options{})

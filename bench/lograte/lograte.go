@@ -1,9 +1,9 @@
-// Package lograte measures how fast entries become durable in a log, beside what the place can do at best with the same
-// bytes: a plain file that they are appended to with a sync after each batch, or a stream of NATS JetStream that they
-// are published to as plain messages. The two take turns, so that what else the machine does meets both. Then it
-// measures how fast the log is read, from the page cache or from the servers, and with every check.
+// Package lograte measures how fast entries become durable in a log. It compares the log with the fastest way to keep
+// the same bytes in the same place. On a file system that is a plain file with a sync after each batch, and in NATS
+// JetStream a stream of plain messages. The two take turns, so that other load on the machine slows both. Then it
+// measures how fast the log can be read, from the page cache or from the servers, with every check.
 //
-// It owns the entries that are appended, the clock and the medians. It schedules nothing: bench/throughput does that.
+// It owns the appended entries, the clock and the medians. It schedules nothing: bench/throughput does that.
 //
 // Start reading at Run.
 package lograte
@@ -23,9 +23,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Result is what was measured.
+// Result is the outcome of a measurement.
 type Result struct {
-	// Place is the directory, or the log's name without what is secret; RawIs what the log is compared with.
+	// Place is the directory, or the log's name without its secrets. RawIs names the thing that the log is compared
+	// with.
 	Place string `json:"dir"`
 	RawIs string `json:"rawIs"`
 	// RecordBytes is the size of each entry's record.
@@ -36,7 +37,7 @@ type Result struct {
 	Read    Read    `json:"read"`
 }
 
-// A Batch compares, for one size of batch, the log with a file, or a stream, that the same records are appended to.
+// A Batch compares the log, for one size of batch, with a file or a stream that gets the same records.
 type Batch struct {
 	Entries int `json:"entries"`
 	// Log and Raw are the medians of the rounds, in entries a second.
@@ -48,7 +49,7 @@ type Batch struct {
 	Highest float64 `json:"highestRatio"`
 }
 
-// Read is how fast a log is read that was just written, every check included.
+// Read tells how fast a log can be read that was just written, every check included.
 type Read struct {
 	Entries          uint64  `json:"entries"`
 	EntriesPerSecond float64 `json:"entriesPerSecond"`
@@ -64,16 +65,16 @@ var sizes = []int{1, 10, 100, 1000, 4096}
 type Options struct {
 	// Dir is a directory on the file system to measure. A directory is made in it, and removed at the end.
 	Dir string
-	// Log is the name of a log in NATS JetStream to measure instead: streams are made whose names begin with its
-	// stream's, and removed at the end.
+	// Log is the name of a log in NATS JetStream to measure instead. Run makes streams whose names begin with its
+	// stream's, and removes them at the end.
 	Log string
-	// Rounds is how often the log and the file take turns, from 1.
+	// Rounds is the number of turns of the log and the file, from 1.
 	Rounds int
-	// Each is how long each of them appends in one round, above 0.
+	// Each is the time for which each of them appends in one round, above 0.
 	Each time.Duration
-	// Version is the program's, for the log.
+	// Version is the program's version, for the log.
 	Version string
-	// Progress is told now and then what is being done; nil is not called.
+	// Progress, if not nil, gets the step that Run is at now and then.
 	Progress func(doing string)
 }
 
@@ -83,7 +84,7 @@ func (o *Options) progress(format string, args ...any) {
 	}
 }
 
-// Run measures. Errors are those of the file system or of the servers.
+// Run measures. Its errors come from the file system or from the servers.
 func Run(ctx context.Context, o Options) (r *Result, err error) {
 	where, err := o.place()
 	if err != nil {
@@ -127,8 +128,8 @@ func (o *Options) batch(ctx context.Context, where place, size int) (facts Batch
 		Lowest: slices.Min(ratios), Highest: slices.Max(ratios)}, nil
 }
 
-// rate lets a append for a while, and returns how many entries a second became durable. Making the entries, and
-// prepare, are not counted.
+// rate appends with a for a while, and returns the number of entries that became durable per second. The time for
+// making the entries, and for prepare, does not count.
 func (o *Options) rate(ctx context.Context, a *appender, prepare, write func() error) (float64, error) {
 	var spent time.Duration
 	n := 0
@@ -153,7 +154,7 @@ func (o *Options) rate(ctx context.Context, a *appender, prepare, write func() e
 	return float64(n) / spent.Seconds(), nil
 }
 
-// An appender is how far one of the two has come.
+// An appender counts the entries and bytes of one of the two.
 type appender struct {
 	size    int
 	version string
@@ -163,7 +164,7 @@ type appender struct {
 	bytes   []byte
 }
 
-// fill makes the next batch: what the results of binding pods look like, each as long as recordBytes.
+// fill makes the next batch: entries like the results of binding pods, each recordBytes long.
 func (a *appender) fill() {
 	a.entries = a.entries[:0]
 	for i := range a.size {
@@ -193,7 +194,7 @@ func (a *appender) encode() (err error) {
 	return nil
 }
 
-// read measures how fast the log of a size is read, which was just written.
+// read measures how fast the log of a size can be read, which was just written.
 func (o *Options) read(ctx context.Context, where place, size int) (facts Read, err error) {
 	o.progress("reading")
 	log, err := where.reopen(ctx, size)

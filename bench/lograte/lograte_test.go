@@ -40,7 +40,7 @@ func TestEachSizeOfBatchIsMeasuredAndNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestEveryRecordIsAsLongAsIsSaid looks at the records behind the log's first, which begins the epoch.
+// TestEveryRecordIsAsLongAsIsSaid checks the records behind the log's first, which begins the epoch.
 func TestEveryRecordIsAsLongAsIsSaid(t *testing.T) {
 	a := &appender{size: 50, version: "test"}
 	a.fill()

@@ -13,16 +13,16 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 )
 
-// A place is where logs are measured, and what they are compared with there.
+// A place holds the logs to measure, and the files or streams to compare them with.
 type place interface {
-	// shown is the place's name, raw what a log is compared with.
+	// shown is the place's name, raw the name of the things that logs are compared with.
 	shown() string
 	raw() string
-	// begin makes a log and what it is compared with, for one size of batch.
+	// begin makes a log, and a raw end to compare it with, for one size of batch.
 	begin(ctx context.Context, size int) (log eventlog.Log, raw rawEnd, err error)
 	// reopen opens the log of a size again, for reading.
 	reopen(ctx context.Context, size int) (eventlog.Log, error)
-	// remove removes all that was made.
+	// remove removes everything that begin made.
 	remove() error
 }
 
@@ -32,7 +32,7 @@ type rawEnd interface {
 	Close() error
 }
 
-// place makes what the options name.
+// place makes the place that the options name.
 func (o *Options) place() (place, error) {
 	if o.Log != "" {
 		at, err := jetstream.Parse(o.Log)
@@ -87,7 +87,7 @@ func (f syncedFile) write(_ context.Context, data []byte) error {
 	return syncData(f.File)
 }
 
-// streams are a place in NATS JetStream: for each size a stream with the log, and one with plain messages.
+// streams are a place in NATS JetStream: for each size one stream with the log, and one with plain messages.
 type streams struct {
 	at   *jetstream.Address
 	made []*jetstream.Address
@@ -124,14 +124,14 @@ func (s *streams) reopen(ctx context.Context, size int) (eventlog.Log, error) {
 
 func (s *streams) remove() (err error) {
 	for _, at := range s.made {
-		err = errors.Join(err, at.Remove(context.Background())) // also when the measuring was broken off
+		err = errors.Join(err, at.Remove(context.Background())) // also when the measurement was broken off
 	}
 	return err
 }
 
 type bareEnd struct{ *jetstream.Bare }
 
-// write publishes data in as few messages as take it, all at once.
+// write publishes data in as few messages as possible, all at once.
 func (b bareEnd) write(ctx context.Context, data []byte) error {
 	errs := make([]error, (len(data)+b.Most()-1)/b.Most())
 	var all sync.WaitGroup

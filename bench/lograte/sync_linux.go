@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// syncData brings a file's bytes to the disk, and of what is said of it only what is needed to read them.
+// syncData brings a file's bytes to the disk, with only the metadata needed to read them.
 func syncData(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }

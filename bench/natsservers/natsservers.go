@@ -18,7 +18,7 @@ import (
 // Servers are running servers: one, or a cluster of several.
 type Servers []*server.Server
 
-// patience is how long servers may take to start and to elect a leader.
+// patience is the time that servers have to start and to elect a leader.
 const patience = 20 * time.Second
 
 // Start starts so many servers, which store in folders of dir and sync what they acknowledge, and waits until they are

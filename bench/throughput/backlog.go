@@ -17,40 +17,40 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// BacklogOptions say what is measured of a backlog.
+// BacklogOptions select the backlog to measure.
 type BacklogOptions struct {
 	workload.Backlog
 	// Policy is the gang plugin's queuePolicy.
 	Policy coscheduling.QueuePolicy
-	// Events is how many events are measured. One comes each second of the log's time, whatever the clock says.
+	// Events is the number of measured events. One comes each second of the log's time, independent of the clock.
 	Events int
-	// Dir, Log, Version, Progress, Started and Stopped are those of Options.
+	// Dir, Log, Version, Progress, Started and Stopped are as in Options.
 	Dir, Log, Version string
 	Progress          func(doing string, done, of int)
 	Started, Stopped  func() error
 }
 
-// BacklogResult is what was measured.
+// BacklogResult is the outcome of a measurement.
 type BacklogResult struct {
 	Text   string `json:"workload"`
 	Policy string `json:"policy"`
-	// Waiting and Hopeless are how many gangs waited; Placed is how many got their nodes meanwhile.
+	// Waiting and Hopeless count the gangs that waited, Placed the gangs that got their nodes meanwhile.
 	Waiting  int `json:"waiting"`
 	Hopeless int `json:"hopeless"`
 	Placed   int `json:"placed"`
-	// Events and Decisions are those of the measured time.
+	// Events and Decisions count the measured time.
 	Events    int `json:"events"`
 	Decisions int `json:"decisions"`
 	// FirstSeconds is the CPU time until all gangs that wait have been tried once.
 	FirstSeconds float64 `json:"firstCPUSeconds"`
 	WallSeconds  float64 `json:"wallSeconds"`
 	CPUSeconds   float64 `json:"cpuSeconds"`
-	// PerEvent is CPUSeconds by Events.
+	// PerEvent is CPUSeconds divided by Events.
 	PerEvent float64 `json:"cpuSecondsPerEvent"`
 	PeakRSS  int64   `json:"peakRSSBytes"`
 }
 
-// Turns is a backlog as it goes on: it says what comes next, and takes in what the scheduler wants done.
+// Turns drives a backlog: it chooses the next input, and carries out the scheduler's effects.
 type Turns struct {
 	workload.Backlog
 	now     time.Time
@@ -61,11 +61,11 @@ type Turns struct {
 	inputs  []eventlog.Payload
 	event   int
 	visitor int
-	// Placed is how many gangs have got their nodes, Bound how many pods.
+	// Placed is the number of gangs that have got their nodes, Bound the number of pods.
 	Placed, Bound int
 }
 
-// end is an object that is deleted.
+// end is the deletion of an object.
 type end = eventlog.Payload
 
 // NewTurns begins a backlog at a time.
@@ -74,9 +74,9 @@ func NewTurns(b workload.Backlog, now time.Time) *Turns {
 }
 
 // Step is how a scheduler is given inputs at a time, and says what is to be done.
-type Step func(now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
+type Step func(now time.Time, inputs []eventlog.Payload) ([]engine.Effect, error)
 
-// Load gives a scheduler the nodes and what runs on them.
+// Load gives a scheduler the nodes and their running pods.
 func (t *Turns) Load(step Step) error {
 	for i := range t.Nodes {
 		t.inputs = append(t.inputs, &eventlog.Upserted{Resource: eventlog.Nodes, Object: t.Node(i, false)})
@@ -92,13 +92,13 @@ func (t *Turns) Load(step Step) error {
 	return t.give(step)
 }
 
-// Queue gives a scheduler one gang more that waits.
+// Queue gives a scheduler one more gang that waits.
 func (t *Turns) Queue(step Step) error {
 	t.arrive()
 	return t.give(step)
 }
 
-// arrive has the next gang come.
+// arrive adds the next gang to the inputs.
 func (t *Turns) arrive() {
 	g := t.next
 	t.next++
@@ -108,11 +108,11 @@ func (t *Turns) arrive() {
 	}
 }
 
-// visitors is how many small pods are there at one time.
+// visitors is the number of small pods at one time.
 const visitors = 8
 
-// Event lets a second pass and something happen: in turns, a node shrinks or grows, what has run longest ends, and a
-// small pod comes while another one goes.
+// Event lets one second pass and one thing happen. In turns, a node shrinks or grows, the pod that has run longest
+// ends, and a small pod comes while another one goes.
 func (t *Turns) Event(step Step) error {
 	switch t.event % 4 {
 	case 0, 2:
@@ -135,7 +135,7 @@ func (t *Turns) Event(step Step) error {
 	return t.give(step)
 }
 
-// give gives the scheduler what has come, and carries out what it decides, until there is nothing left to do.
+// give passes the inputs to the scheduler and carries out its effects, until no work is left.
 func (t *Turns) give(step Step) error {
 	t.now = t.now.Add(time.Second)
 	for first := true; first || len(t.inputs) > 0; first = false {
@@ -145,13 +145,14 @@ func (t *Turns) give(step Step) error {
 		if err != nil {
 			return err
 		}
-		for _, effect := range effects {
+		for i := range effects {
+			effect := &effects[i].Effect
 			if effect.Kind != scheduler.Bind {
 				return errors.New("the scheduler evicts a pod, for which the backlog gives no reason")
 			}
 			t.inputs = append(t.inputs,
 				&eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
-			t.note(&effect)
+			t.note(effect)
 		}
 	}
 	return nil
@@ -178,7 +179,7 @@ func (t *Turns) note(effect *scheduler.Effect) {
 	t.arrive()
 }
 
-// RunBacklog measures a backlog. Errors are those of the engine and of the file system.
+// RunBacklog measures a backlog. Its errors come from the engine and the file system.
 func RunBacklog(ctx context.Context, o BacklogOptions) (r *BacklogResult, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -205,21 +206,21 @@ func RunBacklog(ctx context.Context, o BacklogOptions) (r *BacklogResult, err er
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	e, err := engine.Open(ctx, log, start, engine.Options{
 		Registry: plugins.NewRegistry(), Config: config, Version: o.Version,
-		Observe: func(c engine.Commit) error {
-			for i := range c.Entries {
-				if _, ok := c.Entries[i].Payload.(*eventlog.Decision); ok {
-					decisions++
-				}
-			}
-			return nil
-		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	step := func(now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-		return e.Step(ctx, now, inputs)
+	step := func(now time.Time, inputs []eventlog.Payload) ([]engine.Effect, error) {
+		ready, err := e.Step(ctx, now, inputs)
+		for _, c := range ready.Commits {
+			for i := range c.Entries {
+				if _, ok := c.Entries[i].Payload.(*eventlog.Decision); ok {
+					decisions++
+				}
+			}
+		}
+		return ready.Effects, err
 	}
 	r = &BacklogResult{Text: o.Backlog.String(), Policy: string(o.Policy), Waiting: o.Waiting, Hopeless: o.Hopeless,
 		Events: o.Events}

@@ -25,9 +25,9 @@ func (c counter) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return c.NodeUnschedulable.Filter(ctx, state, pod, node)
 }
 
-// TestHowOftenNodesAreFiltered guards the speed: what a fixed workload takes is counted, not timed. With classes each
-// shape looks at all nodes once; then only at those that have changed since it last looked, which is at most one for
-// each pod between.
+// TestHowOftenNodesAreFiltered guards the speed by counting, not timing, the work for a fixed workload. With classes
+// each shape visits all nodes once. Later it visits only nodes that changed since, which is at most one for each pod
+// in between.
 func TestHowOftenNodesAreFiltered(t *testing.T) {
 	const nodes, pods, shapes = 100, 240, 4
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ type devicePlugin interface {
 	fwk.SignPlugin
 }
 
-// searches is DynamicResources, and counts how often a node is searched for devices.
+// searches is DynamicResources, and counts the searches of nodes for devices.
 type searches struct {
 	devicePlugin
 	n *int
@@ -90,7 +90,7 @@ func (s searches) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.
 }
 
 // TestHowOftenNodesAreSearchedForDevices guards the speed of pods with claims: a node is searched again only if a pod
-// was placed there since, or a device came free there. The search for the node that is chosen is counted by none.
+// was placed there since, or a device came free there. Neither counter counts the search for the chosen node.
 func TestHowOftenNodesAreSearchedForDevices(t *testing.T) {
 	const nodes, pods = 100, 1600
 	for name, c := range map[string]struct{ gang, most int }{

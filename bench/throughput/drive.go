@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -16,13 +17,13 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// nodeBatch is how many nodes one Step is given.
+// nodeBatch is the number of nodes in one Step.
 const nodeBatch = 1000
 
-// stuck is how long nothing may be placed before the rest is given up.
+// stuck is the time without a placement after which the rest is given up.
 const stuck = 30 * time.Second
 
-// drive feeds the engine and observes what becomes durable, and when. While a batch is made durable the next one is
+// drive feeds the engine and books what becomes durable, and when. While a batch is made durable the next one is
 // decided; with the batch after that, and never sooner, the binds of the first are answered, so that the decisions do
 // not depend on the speed of the disk.
 type drive struct {
@@ -30,23 +31,24 @@ type drive struct {
 	log    madeLog
 	engine *engine.Engine
 
-	effects []scheduler.Effect // given out, and not carried out yet
-	carried uint64             // the entry up to which effects are carried out
+	effects []engine.Effect // given out, and not carried out yet
+	carried uint64          // the entry up to which effects are carried out
+	wake    time.Time       // when time alone makes work; zero for never
 
-	answers []eventlog.Payload // what came of binds, for the engine's next inputs
-	given   []time.Time        // when the engine was given each pod, by its number
+	answers []eventlog.Payload // results of binds, for the engine's next inputs
+	given   []time.Time        // the time at which the engine got each pod, by its number
 	placed  []placement        // by the pod's number
 
-	devices workload.InUse // with DRA: what the bound pods have
+	devices workload.InUse // with DRA: the devices of bound pods
 
 	evicted  []int32         // by the runner's number: the order at its end, 0 for none
-	evictors map[string]bool // the gangs for which pods had to go
+	evictors map[string]bool // the gangs that needed evictions
 
 	bound, ended int
-	settled      int // pods whose placement is durable, and waits for nothing any more
+	settled      int // pods whose placement is durable, and no longer waits for anything
 	order        int // placements so far
 	decisions    int
-	unbooked     error // why observe has failed
+	unbooked     error // why book has failed
 	latencies    []time.Duration
 }
 
@@ -57,7 +59,7 @@ type placement struct {
 	timed       bool  // its latency was taken
 	settled     bool
 	bound       bool
-	devices     *resourcev1.AllocationResult // with DRA: what its claim has
+	devices     *resourcev1.AllocationResult // with DRA: its claim's devices
 }
 
 func newDrive(o Options, log madeLog) *drive {
@@ -67,9 +69,20 @@ func newDrive(o Options, log madeLog) *drive {
 		latencies: make([]time.Duration, 0, all)}
 }
 
-// observe books what became durable, in the log's order. It implements engine.Options.Observe.
-func (d *drive) observe(c engine.Commit) (err error) {
-	defer func() { d.unbooked = err }()
+// take books what became durable, in the log's order, and takes on the effects. It is given what a call of the engine
+// returns: also with an error there may be something that became durable before.
+func (d *drive) take(ready engine.Ready, err error) error {
+	for _, c := range ready.Commits {
+		if d.unbooked = d.book(c); d.unbooked != nil {
+			return d.unbooked
+		}
+	}
+	d.effects, d.wake = append(d.effects, ready.Effects...), ready.Wake
+	return err
+}
+
+// book books what an append made durable.
+func (d *drive) book(c engine.Commit) error {
 	for i := range c.Entries {
 		switch p := c.Entries[i].Payload.(type) {
 		case *eventlog.Decision:
@@ -130,7 +143,7 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 		}
 	}
 	if p.order != 0 && p.node == int32(node) {
-		return nil // what waited goes on
+		return nil // what waited continues
 	}
 	d.order++
 	if !p.timed {
@@ -154,7 +167,7 @@ func (d *drive) countFinal(uid types.UID) error {
 	return nil
 }
 
-// pod returns what is kept of the pod of that UID, and its number.
+// pod returns the record of the pod with that UID, and its number.
 func (d *drive) pod(uid types.UID) (*placement, int, error) {
 	i, err := workload.Index(uid)
 	if err != nil || i >= len(d.placed) {
@@ -189,7 +202,7 @@ func (d *drive) load(ctx context.Context) error {
 	return d.loadRunners(ctx)
 }
 
-// loadRunners gives the engine what runs from the beginning.
+// loadRunners gives the engine the pods that run from the beginning.
 func (d *drive) loadRunners(ctx context.Context) error {
 	var inputs []eventlog.Payload
 	for g := range d.RunnerGroups() {
@@ -209,8 +222,8 @@ func (d *drive) loadRunners(ctx context.Context) error {
 	return nil
 }
 
-// pods gives the engine the workload, batch after batch, and is done when all binds are answered for and that is
-// durable. When the limit is over the engine is stopped in the middle of what it is at, and is of no more use.
+// pods gives the engine the workload, batch after batch. It returns when all binds are answered and the answers are
+// durable. When the limit is over it stops the engine in the middle of its work; the engine cannot be used afterwards.
 func (d *drive) pods(ctx context.Context, began time.Time) error {
 	if d.Limit > 0 {
 		var cancel context.CancelFunc
@@ -233,7 +246,7 @@ func (d *drive) feed(ctx context.Context, began time.Time) error {
 	for next := 0; d.bound < d.Pods || len(d.answers) > 0 || d.inFlight(); {
 		until := d.until(next)
 		if !d.hasRoom(next, until) {
-			if err := d.carryOutAll(); err != nil { // which may bind those that have to end
+			if err := d.carryOutAll(); err != nil { // this may bind pods that have to end
 				return err
 			}
 		}
@@ -267,7 +280,7 @@ func (d *drive) feed(ctx context.Context, began time.Time) error {
 	return nil
 }
 
-// until returns the number behind the pods that come in one batch with pod next.
+// until returns the number after the last pod that comes in one batch with pod next.
 func (d *drive) until(next int) int {
 	return d.Spec.Until(workload.Turns{Stay: d.Stay, Batch: d.Batch}, next)
 }
@@ -293,10 +306,10 @@ func (d *drive) arrivePod(inputs []eventlog.Payload, i int) []eventlog.Payload {
 	return append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)})
 }
 
-// here is how many bound pods are there.
+// here is the number of bound pods that have not ended.
 func (d *drive) here() int { return d.bound - d.ended }
 
-// hasRoom says whether all those are bound that have to end before the pods from number next up to until come.
+// hasRoom reports whether all the pods are bound that have to end before the pods from number next up to until come.
 func (d *drive) hasRoom(next, until int) bool {
 	for i := d.ended; i < min(until-d.Stay, next); i++ {
 		if !d.placed[i].bound {
@@ -306,7 +319,7 @@ func (d *drive) hasRoom(next, until int) bool {
 	return true
 }
 
-// end adds the ends of the oldest of the pods before number next, so that there is room for those up to until.
+// end adds the ends of the oldest pods before number next, so that there is room for the pods up to until.
 func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Payload {
 	for until-d.ended > d.Stay && d.ended < next {
 		first, end := d.ended, d.Together(d.ended)
@@ -317,7 +330,7 @@ func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Paylo
 		}
 		for i := first; i < end; i++ {
 			inputs = append(inputs, deleted(eventlog.Pods, d.Pod(i)))
-			if d.DRA { // the claim was made for the pod, and goes with it
+			if d.DRA { // the claim was made for the pod, and ends with it
 				inputs = append(inputs, deleted(eventlog.ResourceClaims, d.Claim(i)))
 				d.free(i)
 			}
@@ -334,7 +347,7 @@ func deleted(resource eventlog.Resource, o eventlog.Object) *eventlog.Deleted {
 	return &eventlog.Deleted{Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 }
 
-// idle gives the engine one pod after the other, each when nothing is left to do.
+// idle gives the engine one pod after the other, each when no work is left.
 func (d *drive) idle(ctx context.Context, r *Result) error {
 	if d.Idle == 0 || d.bound < d.Pods {
 		return nil
@@ -359,53 +372,48 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 
 // giveAndWait gives the engine inputs, and carries out what it decided.
 func (d *drive) giveAndWait(ctx context.Context, inputs []eventlog.Payload) error {
-	effects, err := d.engine.Step(ctx, time.Now(), inputs)
-	d.effects = append(d.effects, effects...)
-	if err != nil {
+	if err := d.take(d.engine.Step(ctx, time.Now(), inputs)); err != nil {
 		return err
 	}
 	return d.carryOut(d.engine.Machine().Seq())
 }
 
-// give gives the engine inputs, and then waits for what was decided before them, and carries that out.
+// give gives the engine inputs, and then waits for the effects of earlier decisions and carries them out.
 func (d *drive) give(ctx context.Context, inputs []eventlog.Payload) error {
 	before := d.engine.Machine().Seq()
-	effects, err := d.engine.Advance(ctx, time.Now(), inputs)
-	d.effects = append(d.effects, effects...)
-	if err != nil {
+	if err := d.take(d.engine.Advance(ctx, time.Now(), inputs)); err != nil {
 		return err
 	}
 	return d.await(before)
 }
 
-// inFlight says that effects may be asked for that are not carried out yet.
+// inFlight reports whether there may be effects that are not carried out yet.
 func (d *drive) inFlight() bool { return d.carried < d.engine.Machine().Seq() }
 
-// carryOutAll waits for all that was decided, and carries it out.
+// carryOutAll waits for the effects of all decisions, and carries them out.
 func (d *drive) carryOutAll() error { return d.await(d.engine.Machine().Seq()) }
 
-// await waits until entry seq is durable, and carries out what is asked for up to it.
+// await waits until entry seq is durable, and carries out the effects up to it.
 func (d *drive) await(seq uint64) error {
-	effects, err := d.engine.Await(seq)
-	d.effects = append(d.effects, effects...)
-	if err != nil {
+	if err := d.take(d.engine.Await(seq)); err != nil {
 		return err
 	}
 	return d.carryOut(seq)
 }
 
-// carryOut carries out the effects up to entry seq, which are durable: a bind does nothing, and is answered at once; a
-// pod that is evicted is gone.
+// carryOut carries out the effects up to entry seq, which are durable: a bind does nothing, and is answered at once;
+// an evicted pod is deleted.
 func (d *drive) carryOut(seq uint64) error {
 	d.carried = seq
 	n := 0
-	for _, effect := range d.effects {
+	for i := range d.effects {
+		effect := &d.effects[i].Effect
 		if effect.Seq > seq {
 			break
 		}
 		n++
 		if effect.Kind != scheduler.Bind {
-			if err := d.evict(&effect); err != nil {
+			if err := d.evict(effect); err != nil {
 				return err
 			}
 			continue
@@ -414,7 +422,7 @@ func (d *drive) carryOut(seq uint64) error {
 		if err != nil {
 			return err
 		}
-		if err := d.allocate(p, i, &effect); err != nil {
+		if err := d.allocate(p, i, effect); err != nil {
 			return err
 		}
 		p.bound = true
@@ -422,7 +430,7 @@ func (d *drive) carryOut(seq uint64) error {
 		d.answers = append(d.answers,
 			&eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
 	}
-	d.effects = d.effects[:copy(d.effects, d.effects[n:])]
+	d.effects = slices.Delete(d.effects, 0, n)
 	return nil
 }
 
@@ -458,7 +466,7 @@ func (d *drive) allocate(p *placement, i int, bind *scheduler.Effect) error {
 	return nil
 }
 
-// free takes the device of a pod back that ends.
+// free takes back the device of a pod that ends.
 func (d *drive) free(i int) {
 	p := &d.placed[i]
 	if err := d.devices.Leave(d.Pod(i).UID, p.devices); err != nil {
@@ -470,8 +478,8 @@ func (d *drive) free(i int) {
 // sleep waits until time makes work.
 func (d *drive) sleep(ctx context.Context) error {
 	pause := 100 * time.Millisecond
-	if wake, ok := d.engine.Wake(); ok {
-		pause = min(pause, time.Until(wake))
+	if !d.wake.IsZero() {
+		pause = min(pause, time.Until(d.wake))
 	}
 	select {
 	case <-ctx.Done():
@@ -481,7 +489,7 @@ func (d *drive) sleep(ctx context.Context) error {
 	}
 }
 
-// evictions is how many runners are gone.
+// evictions is the number of evicted runners.
 func (d *drive) evictions() (n int) {
 	for _, order := range d.evicted {
 		if order > 0 {
@@ -497,7 +505,7 @@ func (d *drive) progress(doing string, done, of int) {
 	}
 }
 
-// events are the placements of pods that were bound, their ends, and those of runners, in order.
+// events are the placements of bound pods, the ends of pods, and the ends of runners, in order.
 func (d *drive) events() []yardstick.Event {
 	slots := make([]yardstick.Event, d.order+1)
 	used := make([]bool, d.order+1)

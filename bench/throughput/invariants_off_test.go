@@ -2,5 +2,5 @@
 
 package throughput
 
-// cyclesEach is how often each cycle is run.
+// cyclesEach is the number of times that each cycle is run.
 const cyclesEach = 1

@@ -1,8 +1,8 @@
 // Package throughput measures Rollcall's core: the engine over a log on disk, fed with a workload as fast as it takes
-// it. Every event and every decision is durable before anything comes of it; a bind does nothing and answers Bound.
+// it. Every event and every decision is durable before it has effects; a bind does nothing and answers Bound.
 //
-// It owns the drive and the clock beside it. It never looks inside the engine: what is measured is what comes back from
-// it and what it lets be observed of the durable entries (engine.Commit).
+// It owns the drive and the clock. It never reads the engine's internals: it measures the engine's effects, and the
+// durable entries that the engine lets it observe (engine.Commit).
 //
 // Start reading at Run.
 package throughput
@@ -29,44 +29,44 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// Options say what is measured.
+// Options select the workload and the way to measure it.
 type Options struct {
 	workload.Spec
 	// Dir is a directory on the file system that the log is to be on: the log is made in it and removed at the end.
 	Dir string
-	// Log is where the log is made and kept, instead of in Dir: a directory or a stream of NATS JetStream; nothing may
-	// be there. "" for a log that is removed.
+	// Log is the place where the log is made and kept, instead of in Dir: a directory or a stream of NATS JetStream
+	// that does not exist yet. "" for a log that is removed.
 	Log string
-	// Batch is the most pods that the engine is given at once, from 1. Gangs are not split.
+	// Batch is the largest number of pods given to the engine at once, from 1. Gangs are not split.
 	Batch int
-	// Stay is the most pods that are there at one time: when more come, the oldest that are bound, or their whole
-	// gangs, end. 0: as many as fill four fifths of the nodes.
+	// Stay is the largest number of pods at one time: when more come, the oldest bound ones end, or their whole gangs.
+	// 0: as many as fill four fifths of the nodes.
 	Stay int
-	// Idle is how many pods more come one at a time at the end, each when nothing else is left to do.
+	// Idle is the number of further pods that come one at a time at the end, each when no work is left.
 	Idle int
-	// WithoutClasses has every node evaluated anew for each pod.
+	// WithoutClasses evaluates every node again for each pod.
 	WithoutClasses bool
 	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is the default, all.
 	Percentage int32
-	// Version is the program's, for the log.
+	// Version is the program's version, for the log.
 	Version string
 	// Limit ends the measuring after that much time, with the pods that are placed by then; 0 for no limit.
 	Limit time.Duration
-	// Progress is told now and then what is being done and how far it is; nil is not called.
+	// Progress, if not nil, gets the current step, and how far it is, now and then.
 	Progress func(doing string, done, of int)
-	// registry has the plugins; one without any stands for those that are compiled in.
+	// registry has the plugins; an empty one means the plugins that are compiled in.
 	registry framework.Registry
 	// Started is called when the measured time begins, Stopped when it is over; nil is not called.
 	Started, Stopped func() error
 }
 
-// Result is what was measured. The time in which the nodes are taken in, and that of Idle, is not part of what the
-// pods' figures are of.
+// Result is the outcome of a measurement. The pods' figures do not include the time for loading the nodes, nor the
+// time of Idle.
 type Result struct {
 	Nodes int `json:"nodes"`
 	Pods  int `json:"pods"`
 	Gang  int `json:"gang"`
-	// GangMost is the size of the largest gangs, if Gang is that of the smallest.
+	// GangMost is the size of the largest gangs if Gang is the smallest size.
 	GangMost int    `json:"gangMost,omitempty"`
 	Shapes   int    `json:"shapes"`
 	Spread   bool   `json:"spread"`
@@ -74,30 +74,33 @@ type Result struct {
 	Preempt  bool   `json:"preempt,omitempty"`
 	Text     string `json:"workload"`
 
-	// Placed is how many pods were bound, Decisions how many decisions the log was given.
+	// Placed is the number of bound pods, Decisions the number of decisions in the log.
 	Placed    int `json:"placed"`
 	Decisions int `json:"decisions"`
 	// Complete says that all pods were placed.
 	Complete bool `json:"complete"`
 
-	// Evicted is how many pods were evicted, and Evictors the number of gangs for which Rollcall's decisions did so.
+	// Evicted is the number of evicted pods, and Evictors the number of gangs for which Rollcall's decisions evicted
+	// them.
 	Evicted  int `json:"evicted,omitempty"`
 	Evictors int `json:"evictors,omitempty"`
 
-	// DevicesTwice is how many pods kube-scheduler has given a device that another pod had. Rollcall's run would fail.
+	// DevicesTwice is the number of pods to which kube-scheduler gave a device that another pod had. Rollcall's run
+	// would fail.
 	DevicesTwice int `json:"devicesTwice,omitempty"`
-	// Touches is how often kube-scheduler was told of an object that had not changed but in a label, because for a time
-	// it bound no pod.
+	// Touches is the number of times that kube-scheduler got an event for an object with only a label changed, because
+	// it bound no pod for a while.
 	Touches int64 `json:"touches,omitempty"`
 
 	LoadSeconds float64 `json:"loadSeconds"`
 	WallSeconds float64 `json:"wallSeconds"`
-	// CPUSeconds are those of the whole process, user and system; 0 where the system does not tell.
+	// CPUSeconds is the CPU time of the whole process, user and system; 0 where the system does not tell.
 	CPUSeconds         float64 `json:"cpuSeconds"`
 	PodsPerSecond      float64 `json:"podsPerSecond"`
 	DecisionsPerSecond float64 `json:"decisionsPerSecond"`
 
-	// Latencies are from when the engine was given a pod to when the first decision that gives it a node was durable.
+	// Latencies are from the time when the engine got a pod to the time when the first decision that gives it a node
+	// was durable.
 	LatencyP50 float64 `json:"latencyP50Seconds"`
 	LatencyP99 float64 `json:"latencyP99Seconds"`
 	// IdlePods came one at a time.
@@ -105,26 +108,26 @@ type Result struct {
 	IdleP50  float64 `json:"idleP50Seconds,omitempty"`
 	IdleP99  float64 `json:"idleP99Seconds,omitempty"`
 
-	// BytesPerPod are those of the records of the measured time; FileBytesPerPod those by which the log's files grew,
-	// which they do in steps.
+	// BytesPerPod counts the records of the measured time. FileBytesPerPod counts the growth of the log's files, which
+	// happens in steps.
 	BytesPerPod     float64 `json:"bytesPerPod"`
 	FileBytesPerPod float64 `json:"fileBytesPerPod"`
 	// PeakRSS is the most memory that the process held, from its beginning to the end of the measured time; 0 where the
 	// system does not tell.
 	PeakRSS int64 `json:"peakRSSBytes"`
-	// HeapPerPod is how much more live heap there is after the pods than before, for each that is there.
+	// HeapPerPod is the growth of the live heap while the pods came, for each pod that exists at the end.
 	HeapPerPod float64 `json:"heapBytesPerPod"`
-	// HeapPerNode is the live heap after the nodes came, for each of them.
+	// HeapPerNode is the live heap after the nodes came, for each node.
 	HeapPerNode float64 `json:"heapBytesPerNode"`
 
-	// MeanScore is the chosen nodes' mean score by package yardstick, 0 to MaxScore.
+	// MeanScore is the chosen nodes' mean score by package yardstick, 0 to its Best.
 	MeanScore float64 `json:"meanScore"`
 	// RunningScores are the means of the first 500 placements, of the first 1,000, and so on.
 	RunningScores []float64 `json:"runningScores,omitempty"`
 	MaxScore      int64     `json:"maxScore"`
 }
 
-// Run measures. Errors are those of the engine and of the file system, and placements that are wrong.
+// Run measures. Its errors come from the engine and the file system, or say that placements are wrong.
 func Run(ctx context.Context, o Options) (r *Result, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -207,7 +210,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// open makes the engine on d's log, and has d observe what becomes durable.
+// open makes the engine on d's log.
 func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 	cfg := framework.DefaultConfig()
 	if o.Percentage > 0 {
@@ -225,7 +228,7 @@ func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 	}
 	registry.NoClasses = registry.NoClasses || o.WithoutClasses
 	return engine.Open(ctx, d.log, time.Now(), engine.Options{
-		Registry: registry, Config: config, Version: o.Version, Observe: d.observe, Clock: time.Now,
+		Registry: registry, Config: config, Version: o.Version, Clock: time.Now,
 	})
 }
 
@@ -273,7 +276,7 @@ func (d *drive) fileBytes() (total int64) {
 		_, bytes, _ := stream.Size(context.Background()) // the figure is for people
 		return int64(bytes)
 	}
-	// What cannot be read is not counted: the figure is for people.
+	// Files that cannot be read do not count: the figure is for people.
 	_ = filepath.WalkDir(d.log.Path(), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return nil
@@ -295,7 +298,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Percentiles returns the 50th and the 99th, in seconds; 0 of nothing.
+// Percentiles returns the 50th and the 99th percentile, in seconds; 0 without durations.
 func Percentiles(durations []time.Duration) (p50, p99 float64) {
 	if len(durations) == 0 {
 		return 0, 0

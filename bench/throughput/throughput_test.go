@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
-// measured runs, and makes sure that nothing is left behind.
+// measured runs a measurement, and checks that it leaves no files behind.
 func measured(t *testing.T, o Options) *Result {
 	t.Helper()
 	o.Dir = t.TempDir()
@@ -28,7 +28,7 @@ func measured(t *testing.T, o Options) *Result {
 	return r
 }
 
-// What Mean accepts has no node with more than fits it, so these are placements that can be.
+// Mean refuses nodes with more pods than fit, so these placements are possible.
 func TestAllPodsOfEveryWorkloadArePlaced(t *testing.T) {
 	for name, o := range map[string]Options{
 		"singles":               {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 3}, Batch: 64},
@@ -103,8 +103,8 @@ func TestABrokenOffRunIsAnError(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun has the engine take in the end of a pod that was never there, and
-// the run broken off.
+// TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun gives the engine the end of a pod that never existed, and breaks
+// off the run.
 func TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun(t *testing.T) {
 	o := Options{Spec: workload.Spec{Nodes: 2, Pods: 4, Shapes: 1}, Batch: 2}
 	if err := o.check(); err != nil {

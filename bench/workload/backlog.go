@@ -13,25 +13,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Backlog describes a cluster that is full, and gangs that wait: each node runs one pod that has all of its GPUs, and
-// Waiting gangs want some nodes each. Then nodes and pods change all the time.
+// Backlog describes a full cluster and gangs that wait: each node runs one pod that has all of its GPUs, and Waiting
+// gangs want some nodes each. Then nodes and pods change all the time.
 type Backlog struct {
 	// Nodes counts them: 1 to MaxNodes.
 	Nodes int
-	// Waiting is how many gangs wait at any time: when one gets its nodes the next one comes.
+	// Waiting is the number of gangs that wait at any time: when one gets its nodes the next one comes.
 	Waiting int
-	// Hopeless is how many further gangs come first of all, and can never fit: they ask for nodes of twice the size, or
-	// of a zone that there is not.
+	// Hopeless is the number of further gangs that come first and can never fit: they ask for nodes of twice the size,
+	// or for a zone that does not exist.
 	Hopeless int
 }
 
-// The sizes of a waiting gang are from leastMembers on, as many as memberSizes.
+// A waiting gang has leastMembers members or more: there are memberSizes sizes.
 const (
 	leastMembers = 2
 	memberSizes  = 15
 )
 
-// MaxWaiting bounds the gangs of a Backlog, those that wait and those that can never fit.
+// MaxWaiting bounds the number of gangs of a Backlog, the ones that can never fit included.
 const MaxWaiting = 1_000_000
 
 // Check says what is wrong with a Backlog.
@@ -46,12 +46,12 @@ func (b Backlog) Check() error {
 	return nil
 }
 
-// String says it in a few words.
+// String describes the backlog in a few words.
 func (b Backlog) String() string {
 	return fmt.Sprintf("%d nodes, all full, %d gangs that wait, %d that never fit", b.Nodes, b.Waiting, b.Hopeless)
 }
 
-// Node makes the i-th node. One that is shrunk has a CPU less than it had.
+// Node makes the i-th node. A shrunk node has one CPU less than before.
 func (b Backlog) Node(i int, shrunk bool) *corev1.Node {
 	node := Spec{}.Node(i)
 	if shrunk {
@@ -71,7 +71,7 @@ func (b Backlog) Runner(i int) *corev1.Pod {
 	return pod
 }
 
-// Visitor makes the i-th of the small pods that come and go, and fit beside everything.
+// Visitor makes the i-th of the small pods that come and go. They fit beside all others.
 func (b Backlog) Visitor(i int) *corev1.Pod {
 	pod := wholeNode(fmt.Sprintf("visitor-%06d", i), uid(kindVisitor, i), i, 0)
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(100, resource.DecimalSI)
@@ -121,7 +121,8 @@ func (b Backlog) Pod(g, m int) *corev1.Pod {
 	return pod
 }
 
-// GangOf returns the number of the gang, and the number in it, of the pod with that UID; ok is false for a pod of none.
+// GangOf returns the number of the gang, and the number in it, of the pod with that UID; ok is false for a pod without
+// a gang.
 func (b Backlog) GangOf(pod types.UID) (g, m int, ok bool) {
 	i, err := Index(pod)
 	if err != nil || pod != uid(kindPod, i) {
@@ -130,7 +131,7 @@ func (b Backlog) GangOf(pod types.UID) (g, m int, ok bool) {
 	return i / maxMembers, i % maxMembers, true
 }
 
-// wholeNode makes a pod with so many GPUs. Its number is that of its shape, of which there are 16.
+// wholeNode makes a pod with the given number of GPUs. Its number selects its shape, of which there are 16.
 func wholeNode(name string, id types.UID, number int, gpus int64) *corev1.Pod {
 	requests := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(16000+number*1237%16*1000), resource.DecimalSI),

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What devices are named after, and how a pod names its claim for one.
+// Devices are named after these, and so are the claims that pods have for them.
 const (
 	deviceDriver = "gpu.example.com"
 	deviceClass  = "gpu.example.com"
@@ -21,7 +21,8 @@ const (
 	claimOfPod   = "gpu"
 )
 
-// Class makes the DeviceClass that claims name. Its selector reads two attributes, as those of drivers for GPUs do.
+// Class makes the DeviceClass that claims name. Its selector reads two attributes, as the selectors for GPU drivers
+// do.
 func (s Spec) Class() *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: deviceClass, UID: uid(kindClass, 0), ResourceVersion: "1",
@@ -57,7 +58,7 @@ func (s Spec) Slice(i int) *resourcev1.ResourceSlice {
 	return slice
 }
 
-// claimDevice has a pod name its claim, in the place of the extended resource.
+// claimDevice makes a pod name its claim instead of the extended resource.
 func claimDevice(pod *corev1.Pod) {
 	main := &pod.Spec.Containers[0].Resources
 	delete(main.Requests, gpu)
@@ -89,8 +90,8 @@ func (s Spec) Claim(i int) *resourcev1.ResourceClaim {
 	}
 }
 
-// Allocated makes the claim of the i-th pod as it is once a scheduler has written the allocation and that it is
-// reserved for the pod.
+// Allocated makes the claim of the i-th pod after a scheduler has written the allocation and the reservation for the
+// pod into it.
 func (s Spec) Allocated(i int, allocation *resourcev1.AllocationResult) *resourcev1.ResourceClaim {
 	claim := s.Claim(i)
 	claim.ResourceVersion = "2"
@@ -107,8 +108,8 @@ type InUse map[[3]string]types.UID
 // ErrInUse is wrapped by the error for a device that another pod has.
 var ErrInUse = errors.New("another pod has it")
 
-// Take gives a pod the devices of its claim's allocation. It is an error if that is not one device of the node's, and
-// one that wraps ErrInUse if another pod has it.
+// Take gives a pod the devices of its claim's allocation. It returns an error if the allocation is not one device of
+// the node, and one that wraps ErrInUse if another pod has the device.
 func (u InUse) Take(pod types.UID, node string, allocation *resourcev1.AllocationResult) error {
 	if allocation == nil || len(allocation.Devices.Results) != 1 {
 		return fmt.Errorf("pod %s has a claim for one device, and got the allocation %v", pod, allocation)
@@ -137,7 +138,7 @@ func (u InUse) Leave(pod types.UID, allocation *resourcev1.AllocationResult) err
 	return nil
 }
 
-// deviceNames are those of a node's devices.
+// deviceNames are the names of a node's devices.
 var deviceNames = func() (names []string) {
 	for k := range NodeGPUs {
 		names = append(names, fmt.Sprintf("gpu-%d", k))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// gangCycle are the sizes of gangs, which come again and again in this order: Gang and its doubles up to GangMost, and
-// GangMost. Example: of 8 to 100 they are 8, 16, 32, 64 and 100. There is at least one.
+// gangCycle returns the sizes of gangs, which repeat in this order: Gang and its doubles up to GangMost, and GangMost.
+// Example: 8 to 100 gives 8, 16, 32, 64 and 100. There is at least one.
 func (s Spec) gangCycle() (sizes []int, sum int) {
 	most := max(s.Gang, s.GangMost)
 	for size := s.Gang; ; size *= 2 {
@@ -19,8 +19,8 @@ func (s Spec) gangCycle() (sizes []int, sum int) {
 	}
 }
 
-// gangAt returns the number of the gang that pod i is in, or would be if there were pods without end, and of its pods
-// the first, and that behind the last. Gang is not 0.
+// gangAt returns the number of pod i's gang, the gang's first pod, and the number after its last pod. It continues the
+// pattern for pods beyond the last. Gang is not 0.
 func (s Spec) gangAt(i int) (g, first, end int) {
 	sizes, sum := s.gangCycle()
 	g, first = i/sum*len(sizes), i/sum*sum
@@ -51,7 +51,7 @@ func (s Spec) Begins(i int) (g int, ok bool) {
 	return g, first == i
 }
 
-// Groups is how many gangs there are.
+// Groups is the number of gangs.
 func (s Spec) Groups() int {
 	g, ok := s.groupOf(s.Pods - 1)
 	if !ok {
@@ -70,7 +70,7 @@ func (s Spec) Members(g int) (first, end int) {
 	return first, min(first+sizes[g%len(sizes)], s.Pods)
 }
 
-// GangFlag returns the flag that sets how large gangs are: a number, or two for the smallest and the largest.
+// GangFlag returns the flag for the sizes of gangs: one number, or two for the smallest and the largest.
 func (s *Spec) GangFlag() *GangFlag { return (*GangFlag)(s) }
 
 // GangUsage is the flag's line of help.

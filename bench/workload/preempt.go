@@ -13,18 +13,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// With Preempt every GPU is taken before the first pod comes, by pods of lower priority, the runners. Half of them are
-// by themselves. The others are in gangs, each on as many nodes as it has members, and every other one of these gangs
-// goes as a whole or not at all (disruptionMode all). Their sizes divide those of the gangs that come, so that none of
-// these finds room that an earlier one has left over: each has to evict.
+// With Preempt, pods of lower priority, the runners, have every GPU before the first pod comes. Half of them are pods
+// without a gang. The others are in gangs, each on as many nodes as it has members, and every other one of these gangs
+// must be evicted as a whole or not at all (disruptionMode all). Their sizes divide the sizes of the gangs that come,
+// so that none of these finds room left over by an earlier one: each has to evict.
 
-// preemptorPriority is that of the pods of a workload with Preempt, and of their gangs.
+// preemptorPriority is the priority of the pods of a workload with Preempt, and of their gangs.
 const preemptorPriority = 1000
 
-// runnerPriorities is how many priorities runners have, in steps of 100 from 0 on.
+// runnerPriorities is the number of priorities of runners, in steps of 100 from 0 on.
 const runnerPriorities = 3
 
-// largestRunnerGang is the most members that a gang of runners has. It is also how many of a node's GPUs gangs have.
+// largestRunnerGang is the most members that a gang of runners has. It is also the number of GPUs of each node that
+// gangs have.
 const largestRunnerGang = NodeGPUs / 2
 
 // checkPreempt says what is wrong with a workload that preempts.
@@ -44,7 +45,7 @@ func (s Spec) checkPreempt() error {
 	return nil
 }
 
-// runnerGang is how many members a gang of runners has: the most that divides the size of the gangs that come.
+// runnerGang is the number of members of a gang of runners: the largest that divides the size of the gangs that come.
 func (s Spec) runnerGang() int {
 	size := largestRunnerGang
 	for s.Gang%size != 0 {
@@ -53,7 +54,7 @@ func (s Spec) runnerGang() int {
 	return size
 }
 
-// Runners is how many pods run from the beginning: with Preempt as many as there are GPUs.
+// Runners is the number of pods that run from the beginning: with Preempt one for each GPU.
 func (s Spec) Runners() int {
 	if !s.Preempt {
 		return 0
@@ -64,8 +65,8 @@ func (s Spec) Runners() int {
 // RunnerNode returns the number of the node of the i-th runner.
 func (s Spec) RunnerNode(i int) int { return i / NodeGPUs }
 
-// runnerGroupOf returns the number of the gang of the i-th runner; ok is false if it has none. On so many nodes one
-// after the other as a gang has members, the k-th GPUs are those of one gang, for each k in the second half of a node.
+// runnerGroupOf returns the number of the gang of the i-th runner; ok is false if it has none. A gang with n members
+// takes the k-th GPU of n consecutive nodes, for some k in the second half of a node.
 func (s Spec) runnerGroupOf(i int) (g int, ok bool) {
 	node, k, size := i/NodeGPUs, i%NodeGPUs-largestRunnerGang, s.runnerGang()
 	if k < 0 || node/size >= s.Nodes/size {
@@ -74,7 +75,7 @@ func (s Spec) runnerGroupOf(i int) (g int, ok bool) {
 	return node/size*largestRunnerGang + k, true
 }
 
-// RunnerGroups is how many gangs of runners there are.
+// RunnerGroups is the number of gangs of runners.
 func (s Spec) RunnerGroups() int {
 	if !s.Preempt {
 		return 0
@@ -84,7 +85,7 @@ func (s Spec) RunnerGroups() int {
 
 func runnerGroupName(g int) string { return fmt.Sprintf("runners-%06d", g) }
 
-// runnerPriority is that of a runner, or of a gang of runners, by its number.
+// runnerPriority returns the priority of a runner, or of a gang of runners, by its number.
 func runnerPriority(number int) *int32 { return ptr.To(int32(number * 7919 % runnerPriorities * 100)) }
 
 // RunnerGroup makes the PodGroup of the g-th gang of runners.
@@ -138,7 +139,7 @@ func (s Spec) Runner(i int) *corev1.Pod {
 	return pod
 }
 
-// RunnerIndex returns the number of the runner with that UID; ok is false for a pod that is none.
+// RunnerIndex returns the number of the runner with that UID; ok is false for other pods.
 func RunnerIndex(pod types.UID) (i int, ok bool) {
 	i, err := Index(pod)
 	return i, err == nil && pod == uid(kindRunner, i)

@@ -9,21 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DefaultApps is how many apps there are where pods look at those of apps.
+// DefaultApps is the number of apps in workloads whose pods have terms about apps.
 const DefaultApps = 50
 
-// namespaces is how many namespaces the pods of a workload with NamespaceAffinity are in.
+// namespaces is the number of namespaces that hold the pods of a workload with NamespaceAffinity.
 const namespaces = 5
 
 // team is the label of these namespaces, and its value.
 const team, ofBench = "team", "bench"
 
-// usesApps reports whether pods look at those of their app, or of another one.
+// usesApps reports whether pods have terms about the pods of their app, or of another one.
 func (s Spec) usesApps() bool {
 	return s.Affinity || s.SoftSpread || s.ZoneAffinity || s.NamespaceAffinity
 }
 
-// checkTerms says what is wrong with how pods look at others.
+// checkTerms returns an error if the terms about other pods are invalid.
 func (s Spec) checkTerms() error {
 	apps := s.apps()
 	switch {
@@ -40,10 +40,10 @@ func (s Spec) checkTerms() error {
 
 func (s Spec) apps() int { return cmp.Or(s.Apps, DefaultApps) }
 
-// appLabels are those of the pods of an app.
+// appLabels are the labels of an app's pods.
 func appLabels(app int) map[string]string { return map[string]string{"app": fmt.Sprint("a", app)} }
 
-// lookAtOthers puts into the i-th pod what it asks of where other pods are.
+// lookAtOthers gives the i-th pod its terms about other pods' places.
 func (s Spec) lookAtOthers(pod *corev1.Pod, i int) {
 	app := i % s.apps()
 	pod.Labels = appLabels(app)
@@ -84,7 +84,7 @@ func (s Spec) lookAtOthers(pod *corev1.Pod, i int) {
 
 func namespaceName(i int) string { return fmt.Sprintf("%s-%d", namespace, i) }
 
-// Namespaces makes the namespaces that there have to be: those of the pods that choose others by namespace.
+// Namespaces makes the namespaces that must exist: the ones of pods that select others by namespace.
 func (s Spec) Namespaces() (all []*corev1.Namespace) {
 	if !s.NamespaceAffinity {
 		return nil

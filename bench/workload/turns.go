@@ -2,19 +2,19 @@ package workload
 
 import "fmt"
 
-// Turns say how pods come and go: they come in batches, which end where gangs do, and when there would be more than
-// Stay pods, the oldest that are bound end, or their whole gangs. Every scheduler is given the workload by this rule.
+// Turns are the rule for the coming and going of pods, the same for every scheduler. Pods come in batches that end
+// where gangs do. When there would be more than Stay pods, the oldest bound ones end, or their whole gangs.
 type Turns struct {
-	// Stay is the most pods that are there at one time.
+	// Stay is the largest number of pods at one time.
 	Stay int
-	// Batch is the most pods that come at once, but for the rest of a gang.
+	// Batch is the largest number of pods that come at once, not counting the rest of a gang.
 	Batch int
 }
 
-// Turns returns how the pods of s come and go if no more than stay are to be there, 0 for as many as fill four fifths
-// of the nodes, and batch at once. beside is for how many further pods there has to be room. Pods with devices come
-// in batches of at most a quarter of those that are there: the nodes are nearly as full as they get for all of them.
-// Pods that preempt come all at once, and stay.
+// Turns returns how the pods of s come and go if at most stay exist at one time and batch come at once. A stay of 0
+// means as many as fill four fifths of the nodes. beside is the number of further pods that need room. Pods with
+// devices come in batches of at most a quarter of stay, so that the nodes are nearly full for all of them. Pods that
+// preempt come all at once, and stay.
 func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
 	if s.Preempt {
 		if beside > 0 {
@@ -41,7 +41,7 @@ func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
 	return Turns{Stay: stay, Batch: batch}, nil
 }
 
-// Until returns the number behind the pods that come in one batch with pod next.
+// Until returns the number after the last pod that comes in one batch with pod next.
 func (s Spec) Until(t Turns, next int) int {
 	end := min(next+t.Batch, s.Pods)
 	if s.Gang > 0 && end > next {
@@ -51,7 +51,7 @@ func (s Spec) Until(t Turns, next int) int {
 	return end
 }
 
-// Together returns the pods that end together with pod i: those of its gang, up to end, or it alone.
+// Together returns the pods that end together with pod i: its gang's pods, up to end, or the pod alone.
 func (s Spec) Together(i int) (end int) {
 	if g, ok := s.groupOf(i); ok {
 		_, end = s.Members(g)

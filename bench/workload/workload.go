@@ -1,8 +1,8 @@
-// Package workload makes the nodes and pods that schedulers are measured with: the same ones, bit for bit, for
-// every scheduler and every run.
+// Package workload makes the nodes and pods that schedulers are measured with: the same ones, bit for bit, for every
+// scheduler and every run.
 //
-// It owns what the objects look like. It never schedules, keeps none of what it made (100,000 pods would be most of
-// what a measured process holds), and knows no clock.
+// It owns the contents of the objects. It never schedules, keeps none of the objects (100,000 pods would be most of a
+// measured process's memory), and knows no clock.
 //
 // Start reading at Spec.
 package workload
@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What a node offers, and how many zones the nodes are spread over, one after the other.
+// The resources of a node, and the number of zones that the nodes are spread over in turn.
 const (
 	NodeCPU    = 96
 	NodeMemory = 768 << 30 // bytes
@@ -37,45 +37,41 @@ const (
 	MaxPods  = 10_000_000
 )
 
-// gpu is what every pod requests one of.
+// gpu is the resource of which every pod requests one.
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// namespace is that of all pods.
+// namespace has all pods.
 const namespace = "bench"
 
 // Spec describes a workload.
 type Spec struct {
 	// Nodes and Pods count them: 1 to MaxNodes and MaxPods.
 	Nodes, Pods int
-	// Gang is how many pods make a gang, declared by a PodGroup of scheduling.k8s.io whose minimum that is; the last
-	// gang has the pods that are left. 0: there are no gangs.
+	// Gang is the number of pods of a gang, and the minimum in its PodGroup of scheduling.k8s.io; the last gang has
+	// the pods that are left. 0: there are no gangs.
 	Gang int
-	// GangMost has gangs differ in size: they have Gang pods at the least and GangMost at the most, see gangCycle.
-	// 0: all have Gang.
+	// GangMost makes gangs differ in size, from Gang pods to GangMost; see gangCycle. 0: all have Gang.
 	GangMost int
-	// Shapes is how many different requests for CPU and memory there are, from 1. Pods of one gang have the same,
-	// unless there are as many shapes as pods. At most a million are different.
+	// Shapes is the number of different requests for CPU and memory, from 1. Pods of one gang have the same, unless
+	// there are as many shapes as pods. At most a million are different.
 	Shapes int
 	// Spread asks every pod to be spread over the zones: maxSkew 1, DoNotSchedule.
 	Spread bool
-	// Affinity asks every pod not to be on a node with another one of its app, and rather in a zone with some
-	// (weight 10).
+	// Affinity asks every pod to avoid nodes with another pod of its app, and to prefer zones with some (weight 10).
 	Affinity bool
-	// SoftSpread asks every pod to be spread over zones and over nodes with those of its app: maxSkew 1,
-	// ScheduleAnyway.
+	// SoftSpread asks every pod to spread over zones and nodes with the pods of its app: maxSkew 1, ScheduleAnyway.
 	SoftSpread bool
-	// ZoneAffinity asks every pod but those of the first app to be in a zone with one of that.
+	// ZoneAffinity asks every pod, except for the first app's, to be in a zone with a pod of the first app.
 	ZoneAffinity bool
 	// NamespaceAffinity asks the same, and the apps are in several namespaces, which the pods select by a label.
 	NamespaceAffinity bool
-	// Apps is how many apps there are where one of these four is asked; 0 stands for DefaultApps. Pod i is of app
-	// i modulo Apps.
+	// Apps is the number of apps with one of these four terms; 0 means DefaultApps. Pod i is of app i modulo Apps.
 	Apps int
-	// DRA has the GPUs be devices: every node has a ResourceSlice of NodeGPUs devices, and every pod a ResourceClaim
-	// from a template for one of them instead of a request for an extended resource.
+	// DRA makes the GPUs devices: every node has a ResourceSlice of NodeGPUs devices. Every pod has a ResourceClaim
+	// for one of them, from a template, instead of a request for an extended resource.
 	DRA bool
-	// Preempt has all GPUs be taken from the beginning by pods of lower priority, see Runner: each gang has to evict
-	// some. All pods come at once, and a pod that is evicted is gone.
+	// Preempt gives all GPUs to pods of lower priority from the beginning, see Runner: each gang has to evict some.
+	// All pods come at once, and an evicted pod does not come back.
 	Preempt bool
 }
 
@@ -100,7 +96,7 @@ func (s Spec) Check() error {
 	return errors.Join(s.checkTerms(), s.checkPreempt())
 }
 
-// Room is how many pods all nodes take: one for each GPU. Pods that are spread take as many in each zone as in the
+// Room is the number of pods that fit all nodes: one for each GPU. Spread pods fill every zone only as far as the
 // smallest one.
 func (s Spec) Room() int {
 	if s.Spread {
@@ -109,7 +105,7 @@ func (s Spec) Room() int {
 	return s.Nodes * NodeGPUs
 }
 
-// String says it in a few words.
+// String describes the workload in a few words.
 func (s Spec) String() string {
 	parts := []string{fmt.Sprintf("%d nodes", s.Nodes), fmt.Sprintf("%d pods", s.Pods)}
 	switch {
@@ -138,7 +134,7 @@ func (s Spec) String() string {
 	return strings.Join(append(parts, s.termsText()...), ", ")
 }
 
-// termsText says in a few words how pods look at others.
+// termsText describes the terms about other pods in a few words.
 func (s Spec) termsText() (parts []string) {
 	for _, p := range []struct {
 		is   bool
@@ -157,10 +153,10 @@ func (s Spec) termsText() (parts []string) {
 	return parts
 }
 
-// began is when the first pod was made.
+// began is the time at which the first pod was made.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// uid makes one that index finds the number in.
+// uid makes a UID in which index finds the number.
 func uid(kind, i int) types.UID { return types.UID(fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, i)) }
 
 const (
@@ -220,10 +216,10 @@ func (s Spec) Node(i int) *corev1.Node {
 	}
 }
 
-// zone is where the i-th node stands.
+// zone returns the zone of the i-th node.
 func zone(i int) string { return fmt.Sprintf("zone-%d", i%Zones) }
 
-// shape is the request of a pod: milli CPUs, and bytes of memory.
+// shape returns the request of a pod: milli CPUs, and bytes of memory.
 func (s Spec) shape(pod int) (milliCPU, memory int64) {
 	k := pod
 	if s.Gang > 0 && s.Shapes < s.Pods {
@@ -235,8 +231,7 @@ func (s Spec) shape(pod int) (milliCPU, memory int64) {
 	return int64(2000 + k*1237%8000), 16<<30 + int64(k%40960)<<20
 }
 
-// Pod makes the i-th pod, from 0. There is no end to them: numbers from Pods on go on in the same manner, but are in no
-// gang.
+// Pod makes the i-th pod, from 0. There is no end to them: pods from number Pods on have the same form, but no gang.
 func (s Spec) Pod(i int) *corev1.Pod {
 	milliCPU, memory := s.shape(i)
 	requests := corev1.ResourceList{

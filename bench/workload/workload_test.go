@@ -160,7 +160,7 @@ func TestWhatIsNoWorkloadIsRefused(t *testing.T) {
 	}
 }
 
-// TestTurnsLeaveRoomForTheNextBatch has pods come and go by their turns, and never be more than fit.
+// TestTurnsLeaveRoomForTheNextBatch lets pods come and go by their turns, and expects that all of them always fit.
 func TestTurnsLeaveRoomForTheNextBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpec(t)
@@ -237,7 +237,7 @@ func TestGangSizesAreSetByAFlag(t *testing.T) {
 	}
 }
 
-// TestRunnersFillEveryNodeAndTheirGangsDivideThoseThatCome looks at what runs before gangs preempt.
+// TestRunnersFillEveryNodeAndTheirGangsDivideThoseThatCome checks the pods that run before gangs preempt.
 func TestRunnersFillEveryNodeAndTheirGangsDivideThoseThatCome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Spec{Nodes: rapid.IntRange(1, 40).Draw(t, "nodes"), Shapes: 1, Preempt: true}

@@ -1,8 +1,8 @@
-// Package yardstick says how good placements are, by one measure for every scheduler: what kube-scheduler's
-// NodeResourcesFit (LeastAllocated) and NodeResourcesBalancedAllocation, as they are by default, give the chosen node
-// at the time of the choice.
+// Package yardstick rates placements by one measure for every scheduler: the scores that two plugins of
+// kube-scheduler, with their default arguments, give the chosen node at the time of the choice. The plugins are
+// NodeResourcesFit (LeastAllocated) and NodeResourcesBalancedAllocation.
 //
-// It owns the measure. It never looks at what a scheduler says about its choice.
+// It owns the measure. It never reads a scheduler's own statements about its choice.
 //
 // Start reading at Rate.
 package yardstick
@@ -30,7 +30,7 @@ import (
 // Best is the highest score: 100 for each of the two plugins.
 const Best = 2 * fwk.MaxScore
 
-// Event is a pod that takes a node, or leaves it; or a runner of the workload that leaves the node on which it was from
+// Event is a pod that takes a node, or leaves it; or a runner of the workload that leaves the node that it had from
 // the beginning.
 type Event struct {
 	Pod, Node    int32
@@ -43,20 +43,20 @@ type scorer interface {
 	fwk.ScorePlugin
 }
 
-// Step is after how many placements there is a running mean.
+// Step is the number of placements between two running means.
 const Step = 500
 
-// Score is how good placements are: means of the nodes that were taken, 0 to Best.
+// Score rates placements: means over the chosen nodes, 0 to Best.
 type Score struct {
-	// Mean is that of all, 0 if none was taken.
+	// Mean is the mean of all placements, 0 without any.
 	Mean float64
-	// Running are those of the first Step placements, of the first 2 Step, and so on: schedulers that did not come
-	// equally far are to be compared by what they all did, since nodes are emptier at the beginning.
+	// Running are the means of the first Step placements, of the first 2 Step, and so on. Schedulers that did not get
+	// equally far must be compared by the placements that all of them made, since nodes are emptier at the beginning.
 	Running []float64
 }
 
-// Rate plays the events of a workload in their order. An event that names a pod or node which cannot be, or a node on
-// which there is no room, is an error: the placements are wrong.
+// Rate plays the events of a workload in their order. It returns an error if the placements are wrong: if an event
+// names a pod or node that cannot exist, or a node without room.
 func Rate(ctx context.Context, spec workload.Spec, events []Event) (out Score, err error) {
 	scorers, err := newScorers(ctx)
 	if err != nil {
@@ -142,13 +142,13 @@ func newScorers(ctx context.Context) ([]scorer, error) {
 	return out, nil
 }
 
-// noDevices is all of a handle that the plugins ask for: that there is no manager of devices.
+// noDevices is the only part of a handle that the plugins use. It says that there is no manager of devices.
 type noDevices struct{ fwk.Handle }
 
 // SharedDRAManager implements fwk.Handle.
 func (noDevices) SharedDRAManager() fwk.SharedDRAManager { return nil }
 
-// rate returns what the plugins together give the node for the pod.
+// rate returns the sum of the plugins' scores for the node and the pod.
 func rate(ctx context.Context, scorers []scorer, pod *corev1.Pod, node fwk.NodeInfo) (int64, error) {
 	state, total := framework.NewCycleState(), int64(0)
 	for _, s := range scorers {

@@ -30,7 +30,7 @@ func main() { os.Exit(run()) }
 // run returns the exit code: that of the command that ran in the cluster, or 1 if it could not be run, or 2 for bad
 // usage.
 func run() int {
-	klog.SetLogger(logr.Discard()) // what client-go would say of a connection is in our errors
+	klog.SetLogger(logr.Discard()) // what client-go would say about a connection is in our errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it is at

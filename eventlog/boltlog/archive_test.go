@@ -136,7 +136,7 @@ func TestArchiveThatIsNotThere(t *testing.T) {
 	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 11, 40) })
 }
 
-// Whatever step archiving is interrupted after, the log reads as before, goes on, and archiving again does the rest.
+// Whatever step archiving is interrupted after, the log reads as before, continues, and archiving again does the rest.
 func TestInterruptedArchivingIsFinished(t *testing.T) {
 	for name, undo := range map[string]func(t *testing.T, path, dir string){
 		"nothing": func(t *testing.T, path, dir string) {},
@@ -345,7 +345,7 @@ func TestArchivingMakesTheDirectoriesAboveToo(t *testing.T) {
 	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
 }
 
-// A segment that a crash left sealed and without a successor is the writer's to go on from.
+// A segment that a crash left sealed and without a successor is the writer's to continue from.
 func TestLastSegmentIsNotArchived(t *testing.T) {
 	for name, build := range map[string]func(testing.TB) string{
 		"sealed": unfinished, "empty": withEmpty, "sealed and cut": func(t testing.TB) string {
@@ -367,7 +367,7 @@ func TestLastSegmentIsNotArchived(t *testing.T) {
 	}
 }
 
-// What was moved away is told from what is damaged.
+// Missing archives and damage are different errors.
 func TestDamageOfAnArchivedLog(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -491,7 +491,7 @@ func TestArchivesOfTwoLogsDoNotHideEachOther(t *testing.T) {
 		must(t, os.WriteFile(segment(elsewhere, name), content, fileMode))
 		must(t, os.WriteFile(segment(dir, 21), content, fileMode))
 	}
-	wantEntries(t, early, 1, 40) // a reader that was there before the last part went
+	wantEntries(t, early, 1, 40) // a reader that existed before the last part went
 	must(t, early.Close())
 	openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
 }
@@ -512,7 +512,7 @@ func TestArchivingGoesOnWhereTheArchiveIs(t *testing.T) {
 	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 21, 40) })
 }
 
-// Another log's segments in the archive are not taken for this one's.
+// Another log's segments in the archive are not treated as this one's.
 func TestArchiveOfAnotherLog(t *testing.T) {
 	path, dir := archivedLog(t)
 	content, err := os.ReadFile(segment(otherSegments(t), 11))

@@ -197,55 +197,93 @@ func TestWhatIsNoLogIsRefused(t *testing.T) {
 	}
 }
 
-func TestNewerFormatIsRefusedByName(t *testing.T) {
-	path := newLog(t, 1)
-	tamper(t, segment(path, 1), func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(metaFormat, binary.BigEndian.AppendUint32(nil, Format+1))
-	})
-	_, err := Open(path)
-	var format *FormatError
-	if !errors.As(err, &format) || format.Format != Format+1 || !strings.Contains(err.Error(), "newer version") {
-		t.Errorf("error %v, want a FormatError", err)
+// A log of another layout is refused by name, and left as it is. One of layout 1 was one file.
+func TestAnotherLayoutIsRefusedByName(t *testing.T) {
+	for layout, want := range map[uint32]string{
+		1:          "layout 1, written before the first release",
+		Format - 1: "written before the first release of Rollcall: this version reads layout 3: read the log with the",
+		Format + 1: "newer version",
+	} {
+		path := newLog(t, 1)
+		tamper(t, segment(path, 1), func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketMeta).Put(metaFormat, binary.BigEndian.AppendUint32(nil, layout))
+		})
+		if layout == 1 {
+			must(t, os.Rename(segment(path, 1), path+".db"))
+			path += ".db"
+		}
+		for _, open := range []func() error{
+			func() error { _, err := Open(path); return err },
+			func() error { _, err := OpenReadOnly(path); return err },
+		} {
+			err := open()
+			var format *FormatError
+			if !errors.As(err, &format) || format.Format != layout || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want a FormatError with %q", err, want)
+			}
+		}
 	}
 }
 
-// A record that a newer version wrote is no damage: nothing may be cut for it. It is found wherever it stands.
-func TestAnEntryOfANewerFormatIsNoDamage(t *testing.T) {
+func TestAFileIsNoLog(t *testing.T) {
+	log := newLog(t, 10)
+	if _, err := OpenReadOnly(segment(log, 1)); !errors.Is(err, ErrNotALog) ||
+		!strings.Contains(err.Error(), "name the log, "+log) {
+		t.Errorf("a segment: error %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "moved")
+	must(t, os.Rename(segment(log, 1), path))
+	if _, err := List(path); err == nil || !strings.Contains(err.Error(), "does not have its name") {
+		t.Errorf("a segment without its name: error %v", err)
+	}
+}
+
+// A record that another version wrote in a format of its own is no damage: nothing may be cut for it. It is found
+// wherever it stands.
+func TestAnEntryOfAnotherFormatIsNoDamage(t *testing.T) {
 	const total, at = 100, 70
-	for name, seq := range map[string]uint64{"in the middle": at, "the last": total} {
+	for name, tc := range map[string]struct {
+		seq    uint64
+		format byte
+	}{
+		"newer, in the middle": {at, eventlog.FormatVersion + 1},
+		"newer, the last":      {total, eventlog.FormatVersion + 1},
+		"older, the first":     {1, 9},
+		"older, the last":      {total, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			path := newLog(t, total)
 			tamper(t, segment(path, 1), func(tx *bolt.Tx) error {
-				rec := bytes.Clone(tx.Bucket(bucketLog).Get(key(seq)))
-				rec[0] = eventlog.FormatVersion + 1
+				rec := bytes.Clone(tx.Bucket(bucketLog).Get(key(tc.seq)))
+				rec[0] = tc.format
 				body := rec[:len(rec)-crc32.Size]
 				rec = binary.BigEndian.AppendUint32(body, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
-				return tx.Bucket(bucketLog).Put(key(seq), rec)
+				return tx.Bucket(bucketLog).Put(key(tc.seq), rec)
 			})
+			want := eventlog.FormatError{Path: segment(path, 1), Seq: tc.seq, Format: tc.format}
 			n, err := readUntil(t, path, 1)
-			wantNewer(t, err, segment(path, 1), seq)
-			if n != int(seq)-1 {
-				t.Errorf("%d entries came before it, want %d", n, seq-1)
+			wantFormat(t, err, want)
+			if n != int(tc.seq)-1 {
+				t.Errorf("%d entries came before it, want %d", n, tc.seq-1)
 			}
-			if seq == total {
+			if tc.seq == total {
 				_, err := Open(path)
-				wantNewer(t, err, segment(path, 1), seq)
+				wantFormat(t, err, want)
 			}
 		})
 	}
 }
 
-func wantNewer(t *testing.T, err error, path string, seq uint64) {
+func wantFormat(t *testing.T, err error, want eventlog.FormatError) {
 	t.Helper()
-	var newer *eventlog.NewerFormatError
+	var format *eventlog.FormatError
 	var damaged *eventlog.DamagedError
-	want := eventlog.NewerFormatError{Path: path, Seq: seq, Format: eventlog.FormatVersion + 1}
-	if !errors.As(err, &newer) || *newer != want || errors.As(err, &damaged) {
+	if !errors.As(err, &format) || *format != want || errors.As(err, &damaged) {
 		t.Errorf("error %v, want %v", err, &want)
 	}
 }
 
-// pages returns what of a file bbolt uses: the rest is room to grow.
+// pages returns the part of a file that bbolt uses: the rest is room to grow.
 func pages(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -272,7 +310,7 @@ func TestCutFilesAreReported(t *testing.T) {
 // The same for pages that were overwritten.
 func TestOverwrittenPagesAreReported(t *testing.T) {
 	whole := pages(t, segment(newLog(t, 700), 1))
-	for page := 2; page < len(whole)/4096; page++ { // 0 and 1 stand in for each other
+	for page := 2; page < len(whole)/4096; page++ { // 0 and 1 are in for each other
 		for _, fill := range []byte{0, 0xff, 0x10} {
 			bad := bytes.Clone(whole)
 			copy(bad[page*4096:], bytes.Repeat([]byte{fill}, 4096))

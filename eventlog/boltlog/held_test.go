@@ -47,10 +47,10 @@ func copyDir(t *testing.T, from, to string) {
 	must(t, os.CopyFS(to, os.DirFS(from)))
 }
 
-// displacements are what may become of the files of a writer, and whether it then has to stop.
+// displacements are changes to a writer's files, and whether it then has to stop.
 var displacements = map[string]struct {
 	do   func(t *testing.T, path, live string)
-	says string // "" if it goes on
+	says string // "" if it continues
 }{
 	"the directory is moved away": {
 		func(t *testing.T, path, _ string) { must(t, os.Rename(path, path+".away")) },
@@ -164,7 +164,7 @@ func wantDisplaced(t *testing.T, err error, says string, last uint64) {
 	}
 }
 
-// A writer takes the LOCK that was put in the place of its own. If another process has it, the writer goes on in its
+// A writer takes the LOCK that was put in the place of its own. If another process has it, the writer continues in its
 // live segment, on which it has another lock, and stops where it would let go of that to begin the next one.
 func TestAWriterTakesTheLockThatReplacesItsOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.log")
@@ -197,8 +197,8 @@ func TestAWriterTakesTheLockThatReplacesItsOwn(t *testing.T) {
 	wantWhole(t, path)
 }
 
-// A rotation that has begun when the directory is replaced goes on in the directory that it began in, and neither cuts
-// nor removes nor makes anything in the other one.
+// A rotation that has begun when the directory is replaced continues in the directory that it began in, and neither
+// cuts nor removes nor makes anything in the other one.
 func TestARotationStaysInItsDirectory(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "a.log")

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 )
@@ -218,34 +216,4 @@ func TestAWriterWhoseLockIsTakenAwayStillHasTheLog(t *testing.T) {
 	must(t, l.Append(context.Background(), 40, logtest.Entries(41, 1)))
 	must(t, l.Close())
 	wantWhole(t, path)
-}
-
-// Logs of format 1 were one file.
-func TestSingleFileIsReadAsOneSegment(t *testing.T) {
-	log := newLog(t, 1000)
-	path := t.TempDir() + "/old.db"
-	must(t, os.Rename(segment(log, 1), path))
-	tamper(t, path, func(tx *bolt.Tx) error {
-		meta := tx.Bucket(bucketMeta)
-		return errors.Join(
-			meta.Delete(metaFirst),
-			meta.Delete(metaPrevious),
-			meta.Put(metaFormat, []byte{0, 0, 0, formatSingle}),
-		)
-	})
-	if n, err := readUntil(t, path, 1); n != 1000 || err != nil {
-		t.Errorf("%d entries, error %v", n, err)
-	}
-	if n, err := readUntil(t, path, 901); n != 100 || err != nil {
-		t.Errorf("%d entries from 901 on, error %v", n, err)
-	}
-	if _, err := Open(path); !errors.Is(err, eventlog.ErrReadOnly) || !strings.Contains(err.Error(), path) {
-		t.Errorf("appending to it: error %v, want ErrReadOnly", err)
-	}
-	files, err := List(path)
-	must(t, err)
-	if len(files.Paths) != 1 || files.Paths[0] != path || files.Live {
-		t.Errorf("listed as %v", files)
-	}
-	must(t, files.Close())
 }

@@ -105,12 +105,12 @@ func hostileLines() []string {
 	}
 }
 
-// sealedLine returns what ORIGIN would be with the line.
+// sealedLine returns ORIGIN's content with the line.
 func sealedLine(line string) []byte {
 	return fmt.Appendf(nil, "%s\ncrc32c %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
 }
 
-// decodeMeasured decodes what stands in ORIGIN and sees how much memory that takes.
+// decodeMeasured decodes what is in ORIGIN and sees how much memory that takes.
 func decodeMeasured(t testing.TB, content []byte) (b *beginning, err error) {
 	t.Helper()
 	got := alloc.Bytes(func() { b, err = decodeBeginning(content) })

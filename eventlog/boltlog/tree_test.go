@@ -2,8 +2,6 @@ package boltlog
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,64 +99,8 @@ func mustRapid(t *rapid.T, err error) {
 	}
 }
 
-// withoutTrees makes a log of format 2 of one of format 3.
-func withoutTrees(t *testing.T, path string) {
-	t.Helper()
-	paths, err := segmentPaths(path)
-	must(t, err)
-	for _, file := range paths {
-		tamper(t, file, func(tx *bolt.Tx) error {
-			meta := tx.Bucket(bucketMeta)
-			err := errors.Join(meta.Delete(metaTree), meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, 2)))
-			if sealed := meta.Get(metaSealed); sealed != nil {
-				err = errors.Join(err, meta.Put(metaSealed, append([]byte(nil), sealed[:40]...)))
-			}
-			return err
-		})
-		s, err := openSegment(file, true)
-		must(t, err)
-		sealed := s.Sealed
-		must(t, s.close())
-		if sealed {
-			must(t, trim(file))
-		}
-	}
-}
-
-// A log that an older version began is read, and goes on with segments that know the tree.
-func TestALogOfAnOlderFormatGoesOnWithHashTrees(t *testing.T) {
-	path := newSegments(t, 3, 10)
-	withoutTrees(t, path)
-	trees, hashes := naiveTrees(t, 40)
-	l, err := everyAppend.Open(path)
-	must(t, err)
-	wantPlaces(t, l, 0, trees[:31], hashes)
-	must(t, l.Append(context.Background(), 30, logtest.Entries(31, 5)))
-	must(t, l.Append(context.Background(), 35, logtest.Entries(36, 5)))
-	wantPlaces(t, l, 0, trees, hashes)
-	must(t, l.Close())
-	wantWhole(t, path)
-	for first, format := range map[uint64]uint32{1: 2, 11: 2, 21: 2, 31: 3, 36: 3} {
-		f, err := factsOf(segment(path, first))
-		must(t, err)
-		if f.Format != format || (format == 3) != (f.Tree != nil) {
-			t.Errorf("segment %d has format %d and tree %v", first, f.Format, f.Tree)
-		}
-	}
-	// Archived, ORIGIN knows the tree that the next segment does not.
-	must(t, os.RemoveAll(path+".archive"))
-	if _, err := Archive(path, 21, path+".archive", nil); err != nil {
-		t.Fatal(err)
-	}
-	must(t, os.RemoveAll(path+".archive"))
-	l, err = OpenReadOnly(path)
-	must(t, err)
-	defer l.Close()
-	wantPlaces(t, l, 20, trees, hashes)
-}
-
-// A sealed segment of format 2 without a successor, and one whose seal is lost, are mended too.
-func TestOlderFormatsAreMended(t *testing.T) {
+// A sealed segment without a successor, and one whose seal is lost, are repaired, and their trees known.
+func TestInterruptedLogsAreRepairedWithTheirTrees(t *testing.T) {
 	trees, hashes := naiveTrees(t, 35)
 	for name, build := range map[string]func(t testing.TB) string{"no successor": unfinished,
 		"no seal": func(t testing.TB) string {
@@ -167,7 +109,6 @@ func TestOlderFormatsAreMended(t *testing.T) {
 			return path
 		}} {
 		path := build(t)
-		withoutTrees(t, path)
 		l, err := Open(path)
 		must(t, err)
 		must(t, l.Append(context.Background(), 30, logtest.Entries(31, 5)))
@@ -261,7 +202,7 @@ func TestRecordsYieldsTheRecordOfEveryEntry(t *testing.T) {
 	}
 }
 
-// Records finds what Read finds, but for payloads.
+// Records finds what Read finds, except for payloads.
 func TestRecordsFindDamage(t *testing.T) {
 	path := newSegments(t, 3, 10)
 	tamper(t, segment(path, 11), func(tx *bolt.Tx) error {

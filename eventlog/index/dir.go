@@ -18,11 +18,11 @@ import (
 
 const (
 	suffix = ".index"
-	// Only the owner reads an index: it tells of the workloads of a whole cluster.
+	// Only the owner may read an index: it shows the workloads of a whole cluster.
 	dirMode = 0o700
 )
 
-// A Range is one of entries.
+// A Range is a range of entries, both ends included.
 type Range struct{ First, Last uint64 }
 
 func (r Range) name() string { return fmt.Sprintf("%020d-%020d%s", r.First, r.Last, suffix) }
@@ -40,12 +40,12 @@ func rangeOf(name string) (r Range, ok bool) {
 	return r, err == nil && err2 == nil && r.First > 0 && r.Last >= r.First && r.name() == name
 }
 
-// Dir is a directory of parts, each a file that is named by its range. Its methods may be called by several processes
-// at once: a part is a function of the log, and a file appears when it is whole.
+// Dir is a directory of parts, each in a file named by its range. Several processes may call its methods at once: a
+// part is a function of the log, and its file appears only when it is complete.
 type Dir struct {
 	path string
-	// Held, if it is not nil, is asked before anything is written or removed: its error says that the directory is not
-	// the one any more that it was.
+	// Held, if not nil, is called before each write or removal. Its error means that the path now leads to another
+	// directory.
 	Held func() error
 }
 
@@ -55,11 +55,10 @@ func NewDir(path string) *Dir { return &Dir{path: path} }
 // Path returns the directory's path.
 func (d *Dir) Path() string { return d.path }
 
-// File returns the path of the file that is, or would be, the part of a range.
+// File returns the path of the file for the part of a range, whether or not it exists.
 func (d *Dir) File(r Range) string { return filepath.Join(d.path, r.name()) }
 
-// List returns the ranges of which there are parts, sorted by their first entry, then by their last. A directory that
-// is not there has none.
+// List returns the ranges of the parts, sorted by first entry, then by last. A missing directory has no parts.
 func (d *Dir) List() ([]Range, error) {
 	files, err := os.ReadDir(d.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -74,10 +73,11 @@ func (d *Dir) List() ([]Range, error) {
 			ranges = append(ranges, r)
 		}
 	}
-	return ranges, nil // the names are sorted, and have the order of the ranges
+	return ranges, nil // the names are sorted, which sorts the ranges
 }
 
-// Facts returns those of the part of a range. fs.ErrNotExist says that there is none, ErrDamaged that it is not whole.
+// Facts returns the facts of the part of a range. The error is fs.ErrNotExist if there is no part, and ErrDamaged if
+// it is incomplete.
 func (d *Dir) Facts(r Range) (f Facts, err error) {
 	file, err := regular.Open(d.File(r))
 	if err != nil {
@@ -107,7 +107,7 @@ func (d *Dir) Facts(r Range) (f Facts, err error) {
 	return f, d.checked(r, f, err)
 }
 
-// Get returns the part of a range. Errors are those of Facts.
+// Get returns the part of a range. It returns the same errors as Facts.
 func (d *Dir) Get(r Range) (*Part, error) {
 	file, err := regular.Open(d.File(r))
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *Dir) Get(r Range) (*Part, error) {
 	return p, d.checked(r, p.Facts, nil)
 }
 
-// checked adds to err where it is, or says that f is of another range.
+// checked adds the path to err, or returns an error if f is about another range.
 func (d *Dir) checked(r Range, f Facts, err error) error {
 	if err == nil && (f.First != r.First || f.Last != r.Last) {
 		err = fmt.Errorf("%w: it says that it is of entries %d to %d", ErrDamaged, f.First, f.Last)
@@ -136,7 +136,7 @@ func (d *Dir) checked(r Range, f Facts, err error) error {
 	return nil
 }
 
-// Put keeps a part, durably, in the place of what there was of its range.
+// Put keeps a part, durably. It replaces an earlier part of the same range.
 func (d *Dir) Put(p *Part) error {
 	r := Range{p.First, p.Last}
 	if err := d.put(r, p.Encode()); err != nil {
@@ -179,8 +179,8 @@ func (d *Dir) create() error {
 	return durable.Sync(filepath.Dir(d.path))
 }
 
-// Drop removes the parts of entries before first alone, and what a crash left unfinished. It returns how many parts it
-// removed.
+// Drop removes the parts whose entries are all before first, and the unfinished files of a crash. It returns the
+// number of parts it removed.
 func (d *Dir) Drop(first uint64) (dropped int, err error) {
 	files, err := os.ReadDir(d.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -215,9 +215,9 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// Cover chooses of ranges, which are sorted as List returns them, those that cover the entries from first to last as
-// far as they do, without overlapping: each begins behind the one before it, and of several that begin at the same
-// entry it is the longest.
+// Cover chooses ranges that cover the entries from first to last as far as possible, without overlapping. The ranges
+// are sorted as by List. Each chosen range begins after the one before it, and it is the longest that begins at its
+// entry.
 func Cover(ranges []Range, first, last uint64) (chosen []Range) {
 	next := first
 	for i, r := range ranges {

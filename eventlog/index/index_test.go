@@ -20,7 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/index"
 )
 
-// drawn are entries of which each names one pod, one of a few, and with that the naive reference.
+// drawn returns entries that each name one of a few pods, and the naive reference: the entries by pod.
 func drawn(t *rapid.T) (entries []eventlog.Entry, naming map[string][]uint64) {
 	naming = map[string][]uint64{}
 	first := rapid.Uint64Range(1, 1<<40).Draw(t, "first")
@@ -92,8 +92,8 @@ func TestAPartNamesTheEntriesThatANaiveReaderFinds(t *testing.T) {
 	})
 }
 
-// TestAPartOfManyNamesTellsWhatNamesEach asks for keys one by one, some at a time and all at once, of a part with
-// thousands of names, as it was made and as it is read.
+// TestAPartOfManyNamesTellsWhatNamesEach asks a part with thousands of names, before and after encoding, for keys one
+// by one, some at a time and all at once.
 func TestAPartOfManyNamesTellsWhatNamesEach(t *testing.T) {
 	const pods, times = 3000, 3
 	var b index.Builder
@@ -143,7 +143,7 @@ func somePart(t testing.TB) *index.Part {
 	return b.Part([32]byte{1})
 }
 
-// A file that is cut short anywhere, or has one byte changed, is refused, and none is taken for another range's.
+// A file that is cut short anywhere, or has one byte changed, is refused. No part is accepted for another range.
 func TestADamagedPartIsRefused(t *testing.T) {
 	dir := index.NewDir(t.TempDir() + "/index")
 	if err := dir.Put(somePart(t)); err != nil {
@@ -214,7 +214,7 @@ func TestCoverTakesEachEntryOnce(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the bytes are, they are refused or are a part that can be asked.
+// FuzzDecode feeds any bytes: they are refused, or decode into a part that answers queries.
 func FuzzDecode(f *testing.F) {
 	f.Add(somePart(f).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {

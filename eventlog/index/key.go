@@ -10,39 +10,39 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Key stands for what entries name. Two names may have the same Key. The numbers stand on disk.
+// A Key represents a name that entries have. Two names may have the same Key. The numbers are stored on disk.
 type Key uint32
 
-// The kinds of names. They stand on disk, in the keys.
+// The kinds of names. They are stored on disk, as a part of the keys.
 const (
 	kindPod       = 'p' // namespace and name, of a pod that an entry brings
 	kindUID       = 'u' // of a pod
 	kindGroup     = 'g' // namespace and name of a gang, or of its PodGroup
 	kindNode      = 'n' // the name of a node that an entry brings or takes away
-	kindEvictions = 'e' // the number of the decision of whose evictions an entry tells what came
+	kindEvictions = 'e' // the number of a decision with evictions, in the entries with their results
 	kindBarrier   = 'b'
 )
 
-// Pod is named by the entries that bring a pod of that name.
+// Pod is the key of the entries that bring a pod of that name.
 func Pod(name types.NamespacedName) Key { return keyOf(kindPod, name.Namespace, name.Name) }
 
-// UID is named by the entries that bring the pod or take it away, by decisions on it, and by those that allow, reject,
-// evict, nominate, place or activate it, and by what came of its binds and evictions.
+// UID is the key of the entries that bring the pod or take it away, and of decisions on it. It is also the key of
+// decisions that allow, reject, evict, nominate, place or activate it, and of the results of its binds and evictions.
 func UID(uid types.UID) Key { return keyOf(kindUID, string(uid), "") }
 
-// Group is named by the entries that bring a PodGroup of the name or a pod that names it, by those that take the
-// PodGroup away, by decisions that say that they are on a pod of that gang, and by the entries that bring a PodGroup or
-// a CompositePodGroup that is below a CompositePodGroup of the name.
+// Group is the key of entries about a gang. They bring a PodGroup of the name or a pod that names it, or take the
+// PodGroup away. Decisions on pods of the gang have the key too, and so do entries that bring a PodGroup or
+// CompositePodGroup below a CompositePodGroup of the name.
 func Group(name types.NamespacedName) Key { return keyOf(kindGroup, name.Namespace, name.Name) }
 
-// Node is named by the entries that bring the node or take it away.
+// Node is the key of the entries that bring the node or take it away.
 func Node(name string) Key { return keyOf(kindNode, name, "") }
 
-// Evictions is named by the entries that tell what came of an eviction that decision seq asked for.
+// Evictions is the key of the entries with the results of the evictions of decision seq.
 func Evictions(seq uint64) Key { return keyOf(kindEvictions, strconv.FormatUint(seq, 10), "") }
 
-// Barrier is named by the entries that may concern any gang or pod: those that begin an epoch, those that bring
-// CompositePodGroups or take them away, and those by which gangs name each other.
+// Barrier is the key of the entries that may concern any gang or pod. They begin an epoch, bring CompositePodGroups or
+// take them away, or make gangs name each other.
 func Barrier() Key { return keyOf(kindBarrier, "", "") }
 
 // keyOf is FNV-1a over the kind and the two names, folded to 32 bits.
@@ -59,7 +59,7 @@ func keyOf(kind byte, a, b string) Key {
 	return Key(h>>32) ^ Key(h)
 }
 
-// keys calls add with what the entry names. A key may be added more than once.
+// keys calls add with the keys of the entry. It may add a key more than once.
 func keys(e *eventlog.Entry, add func(Key)) {
 	switch p := e.Payload.(type) {
 	case *eventlog.EpochStarted:

@@ -25,30 +25,31 @@ import (
 //	as how far it is behind the one before, the first one behind first
 //	SHA-256 of the names
 //
-// Numbers are uvarints, texts stand behind their length. The head can be read alone: it is all that counting needs.
+// Numbers are uvarints, texts are behind their length. The head can be read alone: it is all that counting needs.
 const magic = "rollcall index 2\n"
 
 const (
-	// MaxSpan is how many entries one part is of at the most.
+	// MaxSpan is the largest number of entries of one part.
 	MaxSpan = 1 << 20
-	// maxHead bounds what is read as a head.
+	// maxHead bounds the size of a head that is read.
 	maxHead = 64 << 20
-	// MaxFile is how many bytes a part has at the most: it names at most what the records of its entries hold.
+	// MaxFile is the largest size of a part in bytes. A part has at most the names that the records of its entries
+	// have.
 	MaxFile = 4 << 30
 )
 
-// ErrDamaged says that something is no part, or not whole. What it is of is to be made again.
+// ErrDamaged says that a file is no part, or is incomplete. The caller makes the part again.
 var ErrDamaged = errors.New("it is no whole part of an index")
 
-// Facts are what a part says of its range.
+// Facts describe the range of a part.
 type Facts struct {
 	// First and Last are the first and the last entry.
 	First, Last uint64
-	// Hash is that of Last's record.
+	// Hash is the hash of Last's record.
 	Hash [32]byte
 	// From and To are the times of First and Last.
 	From, To eventlog.Time
-	// Kinds counts entries, Resources objects that were taken in, Outcomes decisions.
+	// Kinds counts entries, Resources the objects that entries brought, Outcomes decisions.
 	Kinds     map[eventlog.Kind]uint64
 	Resources map[eventlog.Resource]uint64
 	Outcomes  map[eventlog.Outcome]uint64
@@ -60,28 +61,28 @@ type Facts struct {
 type Part struct {
 	Facts
 	names []byte
-	marks []mark // behind every markEvery-th key, so that what names a key is found without going through all
+	marks []mark // after every markEvery-th key, to find the entries of a key without a scan of all names
 }
 
-// markEvery is how many keys lie between two marks.
+// markEvery is the number of keys between two marks.
 const markEvery = 64
 
-// A mark is a place in names: behind a key, and what names it.
+// A mark is a position in names, just after the entries of a key.
 type mark struct {
 	key uint64
 	at  int
 }
 
-// Size returns about how many bytes of memory the part takes.
+// Size returns the approximate size of the part in memory, in bytes.
 func (p *Part) Size() int { return len(p.names) + 1<<10 }
 
-// A Builder makes a Part of entries that are told one after the other. The zero Builder is ready.
+// A Builder makes a Part of entries that are added one after the other. The zero Builder is ready.
 type Builder struct {
 	facts Facts
 	pairs []uint64 // key<<32 | how far the entry is behind the first
 }
 
-// Add takes in the next entry.
+// Add adds the next entry.
 func (b *Builder) Add(e eventlog.Entry) error {
 	f := &b.facts
 	if f.First == 0 {
@@ -106,7 +107,7 @@ func (b *Builder) Add(e eventlog.Entry) error {
 	return nil
 }
 
-// Len returns how many entries were added.
+// Len returns the number of entries added.
 func (b *Builder) Len() int {
 	if b.facts.First == 0 {
 		return 0
@@ -114,8 +115,8 @@ func (b *Builder) Len() int {
 	return int(b.facts.Last - b.facts.First + 1)
 }
 
-// Part returns the part of what was added, at least one entry, the last of which has a record of that hash. The Builder
-// is empty after it.
+// Part returns the part of the added entries, at least one. hash is the hash of the last one's record. The Builder is
+// empty afterwards.
 func (b *Builder) Part(hash [32]byte) *Part {
 	p := &Part{Facts: b.facts}
 	p.Hash = hash
@@ -146,10 +147,10 @@ func (b *Builder) Part(hash [32]byte) *Part {
 	return p
 }
 
-// Naming appends the entries that name one of the keys, which are sorted and each there once, to dst. What it appends
-// is in no order, and may hold an entry twice.
+// Naming appends to dst the entries that have one of the keys. The keys are sorted, without duplicates. The appended
+// entries are in no order, and may include an entry twice.
 func (p *Part) Naming(wanted []Key, dst []uint64) []uint64 {
-	at, key := 0, uint64(0) // behind which key it stands
+	at, key := 0, uint64(0) // the key before the position
 	for _, k := range wanted {
 		i := sort.Search(len(p.marks), func(i int) bool { return p.marks[i].key >= uint64(k) }) - 1
 		if i >= 0 && p.marks[i].at > at {
@@ -160,8 +161,8 @@ func (p *Part) Naming(wanted []Key, dst []uint64) []uint64 {
 	return dst
 }
 
-// naming appends what names k to dst. It begins at a place behind a key that is below k, and returns one behind the
-// last key that is not above k.
+// naming appends the entries of k to dst. It starts at a position after a key below k, and returns the position after
+// the last key that is not above k.
 func (p *Part) naming(k uint64, at int, key uint64, dst []uint64) ([]uint64, int, uint64) {
 	r := reader{b: p.names[at:]}
 	for len(r.b) > 0 {
@@ -180,7 +181,7 @@ func (p *Part) naming(k uint64, at int, key uint64, dst []uint64) ([]uint64, int
 	return dst, at, key
 }
 
-// Encode returns the part as bytes: the same ones for the same entries.
+// Encode returns the part as bytes, the same bytes for the same entries.
 func (p *Part) Encode() []byte {
 	head := binary.AppendUvarint(nil, p.First)
 	head = binary.AppendUvarint(head, p.Last)
@@ -216,10 +217,11 @@ func appendCounts[K eventlog.Kind | eventlog.Resource | eventlog.Outcome](
 	return dst
 }
 
-// prefixSize is how many bytes stand before the head.
+// prefixSize is the number of bytes before the head.
 const prefixSize = len(magic) + 4
 
-// headSize returns how many bytes what begins so has up to the end of its head, with the hash behind it.
+// headSize returns the number of bytes up to the end of the head, including the hash after it, of a part that begins
+// so.
 func headSize(begin []byte) (int, error) {
 	if len(begin) < prefixSize || string(begin[:len(magic)]) != magic {
 		return 0, fmt.Errorf("%w: it does not begin as one", ErrDamaged)
@@ -231,7 +233,7 @@ func headSize(begin []byte) (int, error) {
 	return prefixSize + int(size) + sha256.Size, nil
 }
 
-// DecodeFacts reads the facts at the beginning of what Encode returned. The error wraps ErrDamaged.
+// DecodeFacts reads the facts at the beginning of the bytes from Encode. The error wraps ErrDamaged.
 func DecodeFacts(b []byte) (Facts, error) {
 	f, _, err := decodeFacts(b)
 	return f, err
@@ -277,7 +279,7 @@ func Decode(b []byte) (*Part, error) {
 	return p, p.check()
 }
 
-// check sees that the names can be read, and are of entries of the part, and makes the marks.
+// check checks that the names can be read and name entries of the part, and makes the marks.
 func (p *Part) check() error {
 	r := reader{b: p.names}
 	key, span := uint64(0), p.Last-p.First

@@ -16,13 +16,13 @@ const (
 	// DefaultReplicas is how many servers keep a stream unless an Address says otherwise: what is acknowledged survives
 	// the loss of one of three.
 	DefaultReplicas = 3
-	// DefaultPatience is how long servers that do not answer are waited for: longer than the election of a leader, and
-	// than the restart of a server.
+	// DefaultPatience is the time that servers that do not answer are waited for: longer than the election of a
+	// leader, and than the restart of a server.
 	DefaultPatience = 30 * time.Second
 )
 
-// An Address is where a log is in NATS, and how its servers are reached. It is made by Parse. What it prints has no
-// secret.
+// An Address is the place where a log is in NATS, and how its servers are reached. It is made by Parse. What it prints
+// has no secret.
 type Address struct {
 	// Servers are hosts with their ports.
 	Servers []string
@@ -38,7 +38,8 @@ type Address struct {
 	User, Password, Token, Creds, NKey string
 	// CA, Cert and Key are PEM files: whom to trust, and who asks.
 	CA, Cert, Key string
-	// Patience is how long servers are waited for that do not answer, when an append is made and when the log is read.
+	// Patience is the time that servers are waited for that do not answer, when an append is made and when the log is
+	// read.
 	Patience time.Duration
 
 	dialer func(role string) nats.CustomDialer // in tests; nil for the network

@@ -62,7 +62,7 @@ func apiError(code int) string {
 	return fmt.Sprintf(`{"error": {"code": 503, "err_code": %d, "description": "told by the test"}}`, code)
 }
 
-// reconnect lets a log that was opened over w connect anew, so that its next append looks at the stream first.
+// reconnect lets a log that was opened over w connect again, so that its next append looks at the stream first.
 func (w *wire) reconnect(log eventlog.Log) {
 	before := jetstream.Reconnects(log)
 	_ = w.last().Conn.Close()
@@ -199,8 +199,8 @@ func TestAStreamThatIsSaidToBeShorterIsDamagedOnlyIfTheLeaderSaysSo(t *testing.T
 	}
 }
 
-// A server that is cut off from the others, or that waits for an election, tells of a stream that ends where it did for
-// it. Who opens a log asks again until a leader answers that most members answer, and is told if there is none.
+// A server that is cut off from the others, or that waits for an election, tells about a stream that ends where it did
+// for it. Who opens a log asks again until a leader answers that most members answer, and is told if there is none.
 func TestALogIsOpenedAsTheLeaderOfMostServersHasIt(t *testing.T) {
 	const alone = `"leader":"n1","replicas":[` +
 		`{"name":"n2","current":true,"active":4000000000},{"name":"n3","current":true,"active":4000000000}]`
@@ -330,7 +330,7 @@ func TestAnEndedContextIsNoDamage(t *testing.T) {
 	}
 }
 
-// What stands behind the log's end is the append only if its bytes are: a frame alone may lie.
+// What is behind the log's end is the append only if its bytes are: a frame alone may lie.
 func TestAnAppendWithOtherBytesIsNotTakenForTheOneThatWasMade(t *testing.T) {
 	s := startServer(t, nil)
 	nc, js := connected(t, s)

@@ -98,8 +98,8 @@ type pending struct {
 	sent    bool   // something was published whose outcome is not known
 }
 
-// store brings the batch to the stream: it publishes, and, while the outcome is not known, looks at what stands behind
-// the log's end and publishes again if nothing does. Tries never add up to more than one append, for all of them expect
+// store brings the batch to the stream: it publishes, and, while the outcome is not known, looks at what is behind the
+// log's end and publishes again if nothing does. Tries never add up to more than one append, for all of them expect
 // the same last message.
 func (l *Log) store(ctx context.Context, p *pending) error {
 	waiting, cancel := within(ctx, l.writes.at.Patience)
@@ -190,7 +190,7 @@ func (l *Log) parts(p *pending) [][]byte {
 	return out
 }
 
-// sendingTime is how long a message of the largest size is sent at the most.
+// sendingTime is the time that a message of the largest size is sent at the most.
 const sendingTime = time.Second
 
 // publish publishes messages as one, behind message expected, and waits so long for the answer, beside the time that
@@ -272,9 +272,9 @@ func (l *Log) await(ctx context.Context, sub *nats.Subscription, last uint64) er
 	}
 }
 
-// settle looks at what stands behind the log's end, and reports whether it is the append. If it is neither that nor
-// parts of it, the error is a *SupersededError, or a *DamagedError if it is no log's. Parts that were not completed
-// stay where they are: the next try goes behind them. waiting is the part of ctx for which patience lasts.
+// settle looks at what is behind the log's end, and reports whether it is the append. If it is neither that nor parts
+// of it, the error is a *SupersededError, or a *DamagedError if it is no log's. Parts that were not completed stay
+// where they are: the next try goes behind them. waiting is the part of ctx for which patience lasts.
 func (l *Log) settle(ctx, waiting context.Context, p *pending) (stored bool, err error) {
 	var pauses backoff
 	for {

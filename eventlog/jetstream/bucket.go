@@ -31,11 +31,11 @@ type Bucket struct {
 
 const (
 	// bucketPrefix is what the name of a bucket begins with. The stream's name follows; of a stream whose name cannot
-	// stand in that of a bucket, its hash does, behind another sign.
+	// are in that of a bucket, its hash does, behind another sign.
 	bucketPrefix = "rollcall-snapshots"
 	// streamOfBucket is what the name of a bucket's stream begins with.
 	streamOfBucket = "OBJ_"
-	// mostName is how long the name of a stream may be.
+	// mostName is the time that the name of a stream may be.
 	mostName = 255
 )
 
@@ -70,7 +70,7 @@ func (b *Bucket) metas() string { return "$O." + b.name + ".M." }
 
 func (b *Bucket) chunks() string { return "$O." + b.name + ".C." }
 
-// encodeName returns the name of an object as it stands in a subject.
+// encodeName returns the name of an object as it is in a subject.
 func encodeName(name string) string { return base64.URLEncoding.EncodeToString([]byte(name)) }
 
 // decodeName is the inverse; false for what is no such name.
@@ -104,14 +104,14 @@ func (b *Bucket) close() {
 	b.conn.close()
 }
 
-// bucketInfo is what the servers say of a bucket's stream.
+// bucketInfo is what the servers say about a bucket's stream.
 type bucketInfo struct {
 	jetstream.StreamInfo
 	Total int `json:"total"` // subjects that match, of which State has some
 }
 
-// info returns what the servers say of the bucket, with how many messages each subject has that matches filter; nil if
-// there is no bucket.
+// info returns what the servers say about the bucket, with how many messages each subject has that matches filter; nil
+// if there is no bucket.
 func (b *Bucket) info(ctx context.Context, c *conn, filter string) (*bucketInfo, error) {
 	subjects := make(map[string]uint64)
 	for {
@@ -178,7 +178,7 @@ func (b *Bucket) newConfig() jetstream.StreamConfig {
 	}
 }
 
-// forWriting returns what the servers say of the bucket, which is made if there is none.
+// forWriting returns what the servers say about the bucket, which is made if there is none.
 func (b *Bucket) forWriting(ctx context.Context, c *conn, filter string) (*bucketInfo, error) {
 	info, err := b.info(ctx, c, filter)
 	if err == nil && info == nil {
@@ -246,7 +246,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 }
 
 // Sweep removes what writers that were interrupted have left of objects whose names come before one. A writer that is
-// still at such an object begins it anew.
+// still at such an object begins it again.
 func (b *Bucket) Sweep(ctx context.Context, before string) error {
 	c, err := b.connection()
 	if err != nil {

@@ -177,7 +177,7 @@ func TestWhatIsThereIsNotWrittenAgain(t *testing.T) {
 		both.Wait()
 		wantObject(t, one, name, data)
 	}
-	must(t, one.Put(t.Context(), "x", noise(4, 2<<20), nil)) // another content, such as of a log that was made anew
+	must(t, one.Put(t.Context(), "x", noise(4, 2<<20), nil)) // another content, such as of a log that was made again
 	wantObject(t, two, "x", noise(4, 2<<20))
 	must(t, two.Sweep(t.Context(), "z"))
 	if n := messages(t, js, one, "C"); n != 5*4+3 {
@@ -288,7 +288,7 @@ func TestAnInterruptedWriterLeavesWhatWasThere(t *testing.T) {
 	wantObject(t, other, "1", noise(7, 2<<20))
 }
 
-// A writer under which a part is removed, by one who takes it for left over or who removes the bucket, begins anew:
+// A writer under which a part is removed, by one who takes it for left over or who removes the bucket, begins again:
 // there is never an object without its parts. Whichever of the messages is the next to be sent.
 func TestAWriterThatIsSweptBeginsAnew(t *testing.T) {
 	s := startServer(t, nil)
@@ -331,7 +331,7 @@ func TestAWriterThatIsSweptBeginsAnew(t *testing.T) {
 	}
 }
 
-// An answer that is lost leaves open what became of a part: what stands there is compared, and each part is there once.
+// An answer that is lost leaves open what became of a part: what is there is compared, and each part is there once.
 func TestAnObjectIsPutOverABadConnection(t *testing.T) {
 	s := startServer(t, nil)
 	_, js := connected(t, s)
@@ -345,7 +345,7 @@ func TestAnObjectIsPutOverABadConnection(t *testing.T) {
 			if !once && bytes.Contains(sent, []byte("HPUB $O."+b.Name()+part)) {
 				once = true
 				c.losesAnswers.Store(true)
-				time.AfterFunc(300*time.Millisecond, func() { _ = c.Conn.Close() }) // then it connects anew
+				time.AfterFunc(300*time.Millisecond, func() { _ = c.Conn.Close() }) // then it connects again
 			}
 		}
 		c.sees.Store(&sees)

@@ -115,8 +115,8 @@ func (c *cluster) address(t *testing.T, stream string) *jetstream.Address {
 	return parse(t, "nats://"+strings.Join(hosts, ",")+"/"+stream)
 }
 
-// Two of three servers are gone for good: the third one has no leader any more, and a reader has from it all that it
-// has, and is told that there may be more.
+// Two of three servers are gone permanently: the third one has no leader any more, and a reader has from it all that
+// it has, and is told that there may be more.
 func TestALogIsReadFromTheLastServer(t *testing.T) {
 	c := startCluster(t)
 	log, err := c.address(t, "jobs").Create(t.Context(), eventlog.Origin{})

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// firstAnswer is how long the answer to a question is waited for before it is asked again, and answerTime how long
-	// at the most once it was asked often (backoff.answer). A server that has no leader, or that ends, answers nothing:
-	// whoever waits long for its answer stands still when others would have one.
+	// firstAnswer is the time that the answer to a question is waited for before it is asked again, and answerTime how
+	// long at the most once it was asked often (backoff.answer). A server that has no leader, or that ends, answers
+	// nothing: whoever waits long for its answer stands still when others would have one.
 	firstAnswer = time.Second
 	answerTime  = 5 * time.Second
 	// oldestServer is the first version with atomic publish.

@@ -107,8 +107,8 @@ func TestConformsWithFaults(t *testing.T) {
 	})
 }
 
-// An answer that is lost leaves the outcome open. With patience left, what stands in the stream is compared with what
-// was published, and the append has succeeded, once.
+// An answer that is lost leaves the outcome open. With patience left, what is in the stream is compared with what was
+// published, and the append has succeeded, once.
 func TestAnAppendWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
 	s := startServer(t, nil)
 	for _, size := range []int{1, 9000} { // one message, and a batch of several
@@ -121,7 +121,7 @@ func TestAnAppendWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
 			must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
 			c := w.last()
 			c.losesAnswers.Store(true)
-			time.AfterFunc(300*time.Millisecond, func() { _ = c.Conn.Close() }) // then it connects anew
+			time.AfterFunc(300*time.Millisecond, func() { _ = c.Conn.Close() }) // then it connects again
 			must(t, log.Append(t.Context(), 5, logtest.Entries(6, size)))
 			must(t, log.Append(t.Context(), uint64(5+size), logtest.Entries(uint64(6+size), 3)))
 			wantEntries(t, log, 8+size)

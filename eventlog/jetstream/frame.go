@@ -78,8 +78,8 @@ func (f *frame) append(dst []byte) []byte {
 // errForeign says that a message is none of a log's.
 var errForeign = errors.New("it is no message of Rollcall: something else has published to the log's subject")
 
-// parseFrame returns the frame of a message, which stands at sequence at of the stream, and what is behind it. A
-// message that does not begin like one is errForeign.
+// parseFrame returns the frame of a message, which is at sequence at of the stream, and what is behind it. A message
+// that does not begin like one is errForeign.
 func parseFrame(b []byte, at uint64) (f frame, rest []byte, err error) {
 	if len(b) < frameMin || string(b[:4]) != frameMagic {
 		return frame{}, nil, errForeign

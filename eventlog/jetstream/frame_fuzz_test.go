@@ -30,7 +30,7 @@ func FuzzAMessage(f *testing.F) {
 			return
 		}
 		again := got.append(nil)
-		isWhole := got.tree != nil || data[offsetNodes] == 0 // nodes of no tree are passed over
+		isWhole := got.tree != nil || data[offsetNodes] == 0 // nodes of no tree are skipped
 		if isWhole && !bytes.Equal(append(again, rest...), data) {
 			t.Errorf("%x is written as %x", data, again)
 		}

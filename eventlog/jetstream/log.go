@@ -41,7 +41,7 @@ type Log struct {
 	superseded error             // another writer has appended, or the stream is not what it was
 	batch      eventlog.Batch    // scratch of Append
 	packed     []byte            // scratch of Append
-	seen       uint64            // reconnects of writes after which the stream's end was looked at
+	seen       uint64            // reconnects of writes after which the stream's end was examined
 
 	mark eventlog.Mark // of the last durable entry, until Close
 
@@ -92,8 +92,8 @@ func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, err
 	return l, nil
 }
 
-// begin publishes the stream's first message, and again while nothing stands there and patience lasts: a stream that
-// was just made may have no leader yet. Tries never add up to two messages, for all of them expect an empty stream.
+// begin publishes the stream's first message, and again while nothing is there and patience lasts: a stream that was
+// just made may have no leader yet. Tries never add up to two messages, for all of them expect an empty stream.
 func (l *Log) begin(ctx context.Context, first []byte) error {
 	waiting, cancel := within(ctx, l.writes.at.Patience)
 	defer cancel()

@@ -40,13 +40,13 @@ const (
 
 	// digestPrefix is what comes before the digest of an object.
 	digestPrefix = "SHA-256="
-	// mostTries is how often an object is begun anew.
+	// mostTries is the number of times that an object is begun again.
 	mostTries = 5
 )
 
 // An ObjectError says that an object is not whole, or not one at all.
 type ObjectError struct {
-	// Bucket and Name are where it is.
+	// Bucket and Name are the places where it is.
 	Bucket, Name string
 	// Err is what is wrong.
 	Err error
@@ -283,7 +283,7 @@ func (u *upload) run(ctx context.Context, data []byte, size int) error {
 }
 
 // store publishes a message behind message last of the subject chunks, and returns its number. While no answer comes,
-// and patience lasts, it looks whether the message stands there, and publishes it again if it does not.
+// and patience lasts, it looks whether the message is there, and publishes it again if it does not.
 func (u *upload) store(ctx context.Context, m *nats.Msg, chunks string, last uint64) (uint64, error) {
 	b, c := u.bucket, u.conn
 	m.Header.Set(headerStream, b.stream())

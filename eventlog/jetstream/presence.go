@@ -12,9 +12,9 @@ import (
 
 // The writer of a log answers questions on a subject of its own, so that a standby learns within a second that it is
 // gone: when its connection ends, the servers say that nobody answers. That is a hint of when to try to take the log
-// over, and no more: what keeps two writers apart is the expected sequence of an append.
+// over, and only that: what keeps two writers apart is the expected sequence of an append.
 
-// askEvery is how long a standby waits between two questions to the writer, and how long for an answer.
+// askEvery is the time that a standby waits between two questions to the writer, and how long for an answer.
 const askEvery = 200 * time.Millisecond
 
 // goneAfter is how many questions in a row the servers must say that nobody answers.

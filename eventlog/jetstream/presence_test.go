@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A writer that is gone is known to be within some seconds, one that is there is not, and one that was never heard of
+// A writer that is gone is known to be within some seconds, one that exists is not, and one that was never heard about
 // is not said to be gone.
 func TestAWriterThatIsGoneIsAbandoned(t *testing.T) {
 	s := startServer(t, nil)

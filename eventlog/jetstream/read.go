@@ -27,7 +27,7 @@ type assembly struct {
 }
 
 // take takes the next message. It reports whether an append is complete: then head and body are that append's, until
-// the next call. Parts of an append that was never completed are passed over.
+// the next call. Parts of an append that was never completed are skipped.
 func (a *assembly) take(m message) (complete bool, err error) {
 	f, rest, err := parseFrame(m.data, m.seq)
 	if err != nil {

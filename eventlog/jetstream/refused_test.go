@@ -151,7 +151,7 @@ func TestAFollowerIsToldThatItsStreamWasMadeAgain(t *testing.T) {
 	}
 }
 
-// A writer whose stream was deleted, and made again, appends nothing to what stands there now.
+// A writer whose stream was deleted, and made again, appends nothing to what is there now.
 func TestAStreamThatWasMadeAgainIsNotAppendedTo(t *testing.T) {
 	s := startServer(t, nil)
 	_, js := connected(t, s)

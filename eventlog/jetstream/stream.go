@@ -116,7 +116,7 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 		{"persist_mode", c.PersistMode.String(), "default", c.PersistMode == jetstream.DefaultPersistMode},
 		{"mirror", "set", "none", c.Mirror == nil},
 		{"sources", "set", "none", len(c.Sources) == 0},
-		{"republish", "set", "none", c.RePublish == nil}, // others would be told what stands in the log
+		{"republish", "set", "none", c.RePublish == nil}, // others would be told what is in the log
 		{"subject_transform", "set", "none", c.SubjectTransform == nil},
 		{"first_seq", strconv.FormatUint(c.FirstSeq, 10), "1", c.FirstSeq <= 1},
 		{"allow_atomic", yes(c.AllowAtomicPublish), "true", c.AllowAtomicPublish || !forWriting},
@@ -130,8 +130,8 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 	return &SettingError{Path: a.String(), Setting: bad.name, Has: bad.has, Want: bad.want}
 }
 
-// info returns what the servers say of the stream: its leader does, or, while it has none, a member that may have less
-// than was acknowledged.
+// info returns what the servers say about the stream: its leader does, or, while it has none, a member that may have
+// less than was acknowledged.
 func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	var info jetstream.StreamInfo
 	err := c.ask(ctx, "ask for the stream", "STREAM.INFO."+c.at.Stream, struct{}{}, &info)
@@ -142,10 +142,11 @@ func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 }
 
 const (
-	// inTouch is how long ago most members have answered a leader at the most. They do so each second. A leader that is
-	// cut off from them takes 10 to 20 seconds to notice, and says until then that the stream ends where it did for it.
+	// inTouch is the time that ago most members have answered a leader at the most. They do so each second. A leader
+	// that is cut off from them takes 10 to 20 seconds to notice, and says until then that the stream ends where it
+	// did for it.
 	inTouch = 3 * time.Second
-	// leaderTime is how long readers wait for a leader that is in touch: an election takes up to 9 seconds.
+	// leaderTime is the time that readers wait for a leader that is in touch: an election takes up to 9 seconds.
 	leaderTime = 10 * time.Second
 )
 
@@ -153,8 +154,8 @@ const (
 // servers say may be less than what was acknowledged.
 var ErrNoMajority = errors.New("most of the servers that keep the stream do not answer, or it has no leader")
 
-// newest is info from a leader that is in touch with most members, once there is one. If there is none for so long,
-// or for as long as patience lasts, it returns the longest stream that a server told of, and behind wraps
+// newest is info from a leader that is in touch with most members, once there is one. If there is none for so long, or
+// for as long as patience lasts, it returns the longest stream that a server told about, and behind wraps
 // ErrNoMajority.
 func (c *conn) newest(ctx context.Context, most time.Duration) (info *jetstream.StreamInfo, behind, err error) {
 	waiting, cancel := within(ctx, min(most, c.at.Patience))
@@ -179,7 +180,7 @@ func (c *conn) newest(ctx context.Context, most time.Duration) (info *jetstream.
 	}
 }
 
-// leads reports whether what is said of a stream comes from a leader that is in touch with most members.
+// leads reports whether what is said about a stream comes from a leader that is in touch with most members.
 func leads(info *jetstream.StreamInfo) bool {
 	if info.Cluster == nil { // a server of its own
 		return true

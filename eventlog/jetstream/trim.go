@@ -13,10 +13,10 @@ import (
 )
 
 // A log's first entries can be taken out of its stream, once they are kept elsewhere. The stream denies to delete
-// messages and to purge, for good. What is left is a limit: for a moment the stream is given a limit of messages, by
-// which the servers remove the oldest, and then none again. Before that the stream's metadata says with which message
-// the log begins from then on: one with a hash tree, of which the log's origin is made. Messages that are missing
-// without such a word are damage.
+// messages and to purge, permanently. What is left is a limit: for a moment the stream is given a limit of messages,
+// by which the servers remove the oldest, and then none again. Before that the stream's metadata says with which
+// message the log begins from then on: one with a hash tree, of which the log's origin is made. Messages that are
+// missing without such a word are damage.
 //
 // A writer may append meanwhile. For each message that it adds in that moment one more of the oldest is removed: so
 // there is a margin between the last message that is to go and the message with which the log begins.

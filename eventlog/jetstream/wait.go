@@ -14,7 +14,7 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeoutCause(ctx, d, errNoAnswer)
 }
 
-// pause waits for d, or until ctx ends; it reports whether ctx goes on.
+// pause waits for d, or until ctx ends; it reports whether ctx continues.
 func pause(ctx context.Context, d time.Duration) bool {
 	waiting, cancel := within(ctx, d)
 	defer cancel()
@@ -28,7 +28,7 @@ const (
 	lastPause  = 250 * time.Millisecond
 )
 
-// A backoff is how long tries wait: for an answer, and then until the next one. The zero value is ready.
+// A backoff is the time that tries wait: for an answer, and then until the next one. The zero value is ready.
 type backoff struct{ next, answers time.Duration }
 
 // answer returns how long the answer to the next try is waited for: firstAnswer, then twice as long each time, and
@@ -38,7 +38,7 @@ func (b *backoff) answer() time.Duration {
 	return b.answers
 }
 
-// wait pauses, and reports whether ctx goes on.
+// wait pauses, and reports whether ctx continues.
 func (b *backoff) wait(ctx context.Context) bool {
 	b.next = min(max(b.next*2, firstPause), lastPause)
 	return pause(ctx, b.next)

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// A broken log is a memory log with one fault. What it does not say it does as the memory log.
+// A broken log is a memory log with one fault. It does everything else as the memory log does.
 type broken struct {
 	eventlog.Log
 	read     func(ctx context.Context, from uint64) context.Context
@@ -108,7 +108,7 @@ func (b *broken) Reopen(ctx context.Context) (eventlog.Log, eventlog.Reopened, e
 	return &again, found, nil
 }
 
-// changed yields what change makes of each record.
+// changed yields the records after change.
 func changed(
 	records iter.Seq2[eventlog.Record, error], change func(r eventlog.Record, err error) []eventlog.Record,
 ) iter.Seq2[eventlog.Record, error] {
@@ -123,7 +123,7 @@ func changed(
 	}
 }
 
-// brokenLogs are faults, each with the check that has to find it.
+// brokenLogs are faults, each with the check that must find it.
 var brokenLogs = map[string]struct {
 	check string
 	fault broken
@@ -298,10 +298,10 @@ func takeOver(log eventlog.Log) eventlog.Log {
 	return log.(*eventlog.Memory).TakeOver()
 }
 
-// brokenEnv says in a child process which of brokenLogs is examined.
+// brokenEnv selects, in a child process, one of brokenLogs.
 const brokenEnv = "ROLLCALL_BROKEN_LOG"
 
-// TestBrokenLog is run in a child process: it fails, if all is well.
+// TestBrokenLog runs in a child process, where it is expected to fail.
 func TestBrokenLog(t *testing.T) {
 	b, ok := brokenLogs[os.Getenv(brokenEnv)]
 	if !ok {

@@ -27,7 +27,7 @@ func testAppendContext(t *testing.T, b Backend) {
 	}
 	wantLast(t, log, 0)
 	wantRead(t, log, 1, nil)
-	// What was added before the context ended stays, and the log goes on: nothing is unknown.
+	// Entries added before the context ended stay, and the log continues: no outcome is unknown.
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := log.Append(ctx, 0, Entries(1, 3)); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func testLimit(t *testing.T, b Backend) {
 	wantRead(t, log, 1, Entries(1, 4))
 }
 
-// ofEpoch returns the entries as those of another epoch.
+// ofEpoch returns the entries in another epoch.
 func ofEpoch(epoch uint64, entries []eventlog.Entry) []eventlog.Entry {
 	for i := range entries {
 		entries[i].Epoch = epoch
@@ -134,7 +134,7 @@ func testSuperseded(t *testing.T, b Backend) {
 			t.Errorf("superseded: %+v, want %+v", *superseded, want)
 		}
 	}
-	wantLast(t, log, 3) // what it knows
+	wantLast(t, log, 3) // its own last entry
 	want := append(Entries(1, 3), ofEpoch(2, Entries(4, 2))...)
 	wantRead(t, other, 1, want)
 	mustAppend(t, other, ofEpoch(2, Entries(6, 1)))
@@ -231,7 +231,7 @@ func testReadOnly(t *testing.T, b Backend) {
 		wantLast(t, log, 12)
 		wantRead(t, log, 1, Entries(1, 12))
 		wantChain(t, log, eventlog.Origin{}, 12)
-		// It is followed as far as it goes. Then it says that it cannot be, or goes on.
+		// It is followed as far as it goes. Then it says that it cannot be, or continues.
 		following, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		var next uint64 = 1
@@ -348,7 +348,7 @@ func testFollowContext(t *testing.T, b Backend) {
 			t.Fatalf("record %d, error %v, want the context's cause", r.Seq, err)
 		}
 	}
-	// The context ends among the entries that are there, when the last of them was told, and while more are waited for.
+	// The context ends in the middle of the entries, at the last of them, and while the follower waits for more.
 	for _, end := range []uint64{4, 9, 0} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)

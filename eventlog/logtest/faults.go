@@ -10,10 +10,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Fault is how an Append fails.
+// A Fault is a way in which an Append fails.
 type Fault int
 
-// The two faults: who appended cannot tell one from the other.
+// The two faults. The appender cannot tell one from the other.
 const (
 	// NotPersisted: the Append fails, and its entries did not become durable.
 	NotPersisted Fault = iota
@@ -29,16 +29,16 @@ func (f Fault) String() string {
 // A Faulty is a log whose next write can be made to fail.
 type Faulty struct {
 	Log eventlog.Log
-	// Fail makes the next Append of log, which is Log or what was reopened of it, fail.
+	// Fail makes the next Append of log fail. log is Log, or the result of reopening it.
 	Fail func(log eventlog.Log, fault Fault)
 }
 
-// RunFaults tells, for each write of a story and for each of the two faults, what must come of a write that fails so:
-// the Append returns an *UnknownOutcomeError; from then on the log refuses to append with ErrUnknownOutcome, though
-// what was durable before can be read, and nothing else is; and Reopen says which of the two it was, and gives a log
-// that holds what was appended before and all of the failed write or nothing of it, and goes on.
+// RunFaults makes each write of a story fail with each of the two faults, and checks the outcome. The Append returns
+// an *UnknownOutcomeError. From then on the log refuses to append with ErrUnknownOutcome, and shows only entries that
+// were durable before. Reopen reports which of the two faults it was. The log that it returns holds the earlier
+// entries and all or nothing of the failed write, and continues.
 func RunFaults(t *testing.T, open func(t *testing.T) Faulty) {
-	// The sizes of the writes; with the one that fails, each is told twice.
+	// The sizes of the writes. The failing one is tried twice.
 	writes := []int{1, 3, 200, 1, 40}
 	for failing := range writes {
 		for _, fault := range []Fault{NotPersisted, Persisted} {
@@ -110,14 +110,13 @@ func failAppend(t *testing.T, log eventlog.Log, last uint64, batch []eventlog.En
 			t.Errorf("an append after it: error %v, want ErrUnknownOutcome", err)
 		}
 	}
-	// Of a log whose last write failed, entries before it can be read, and nothing of what was not acknowledged
-	// is shown as last.
+	// A log whose last write failed shows the earlier entries. It shows no unacknowledged entry as its last.
 	wantLast(t, log, last)
 	wantRead(t, log, 1, Entries(1, int(last)))
 }
 
-// followed follows log, which is closed later, from its first entry on. It returns when entry last was told, and then
-// tells which entry was told as the last one before the log was closed.
+// followed follows log, which is closed later, from its first entry on. It returns once entry last has come. The
+// channel then gets the number of the last entry that came before the log was closed.
 func followed(t *testing.T, log eventlog.Log, last uint64) <-chan uint64 {
 	t.Helper()
 	seen, end := make(chan bool), make(chan uint64, 1)
@@ -140,8 +139,7 @@ func followed(t *testing.T, log eventlog.Log, last uint64) <-chan uint64 {
 	return end
 }
 
-// WithFaults returns log, which never fails by itself, as a Faulty: the faults are in a layer over it that makes the
-// write or not.
+// WithFaults returns log, which never fails, as a Faulty: a layer over it performs the failing writes, or does not.
 func WithFaults(log eventlog.Log) Faulty {
 	return Faulty{
 		Log:  &faultLayer{Log: log, next: -1},

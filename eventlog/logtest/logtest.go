@@ -1,5 +1,5 @@
-// Package logtest is the conformance suite of eventlog.Log: what every backend must do, told by tests.
-// It owns no product code. Start reading at Run (logtest.go) and, for appends that fail, at RunFaults (faults.go).
+// Package logtest is the conformance suite of eventlog.Log: its tests state the duties of every backend. It owns no
+// product code. Start reading at Run (logtest.go) and, for appends that fail, at RunFaults (faults.go).
 package logtest
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Backend is what keeps logs, as the suite needs it.
+// A Backend is a kind of log, with the operations that the suite needs.
 type Backend struct {
 	// Create makes a new, empty log for one test, which begins behind origin.
 	Create func(t *testing.T, origin eventlog.Origin) eventlog.Log
-	// ReadOnly opens what log, which is closed, has left, for reading.
+	// ReadOnly opens the closed log for reading.
 	ReadOnly func(t *testing.T, log eventlog.Log) eventlog.Log
-	// TakeOver opens what log is open on for appending, as another process does that takes the log over, whatever keeps
-	// it from that as a rule.
+	// TakeOver opens log, which is open, for appending a second time, as another process does that takes it over. It
+	// overcomes whatever normally prevents that.
 	TakeOver func(t *testing.T, log eventlog.Log) eventlog.Log
 }
 
@@ -146,7 +146,7 @@ func testEntriesComeBack(t *testing.T, b Backend) {
 	wantRead(t, log, 1, all)
 }
 
-// testEncoding appends entries with an Encoding, and an Upserted without what it stands for.
+// testEncoding appends entries with an Encoding, and an Upserted without the object that the Encoding is from.
 func testEncoding(t *testing.T, b Backend) {
 	log := b.create(t)
 	defer log.Close()
@@ -166,7 +166,7 @@ func testEncoding(t *testing.T, b Backend) {
 	wantRead(t, log, 1, Entries(1, 40))
 }
 
-// testEntriesAreNotKept reuses the memory of what was appended.
+// testEntriesAreNotKept reuses the memory of appended entries.
 func testEntriesAreNotKept(t *testing.T, b Backend) {
 	log := b.create(t)
 	defer log.Close()
@@ -218,7 +218,7 @@ func testReadMayStopEarly(t *testing.T, b Backend) {
 		}
 		break
 	}
-	// Nothing is left held: the log can be appended to and closed.
+	// No lock is left: the log can be appended to and closed.
 	mustAppend(t, log, Entries(21, 1))
 }
 
@@ -509,8 +509,8 @@ func wantChain(t *testing.T, log eventlog.RecordReader, origin eventlog.Origin, 
 	}
 }
 
-// follow follows log from entry from on until n records came or nothing comes any more, and returns their numbers and
-// the error that ended it.
+// follow follows log from entry from on until n records came or no more will come. It returns their numbers and the
+// error that ended it.
 func follow(t *testing.T, log eventlog.Follower, from uint64, n int) (seqs []uint64, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

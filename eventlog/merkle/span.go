@@ -6,10 +6,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// A Span is what the tree needs of a range of entries that was hashed apart from those before it: the maximal
-// complete subtrees within the range. Spans of one log can be made at the same time and joined in order.
+// A Span is the tree's view of a range of entries that was hashed separately: the maximal complete subtrees within the
+// range. Spans of one log can be made at the same time and joined in order.
 type Span struct {
-	// Begin and End are how many entries are before the range, and up to its end.
+	// Begin is the number of entries before the range, and End the number up to its end.
 	Begin uint64 `json:"begin"`
 	End   uint64 `json:"end"`
 	// Nodes are the subtrees from left to right.
@@ -28,7 +28,7 @@ func NewSpan(begin uint64) Span { return Span{Begin: begin, End: begin} }
 // Add adds the next entry, whose record has the given hash.
 func (s *Span) Add(record [32]byte) {
 	node := Node{Hash: LeafHash(record)}
-	n := s.End // the node's number among those of its level
+	n := s.End // the node's number on its level
 	s.End++
 	for n&1 == 1 && len(s.Nodes) > 0 {
 		last := len(s.Nodes) - 1

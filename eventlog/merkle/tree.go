@@ -10,13 +10,13 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// MaxSize is the most entries that a tree has: far more than any log will, and few enough for the arithmetic of
-// package tlog, which does not end for the largest numbers.
+// MaxSize is the largest number of entries of a tree, far more than any log will have. The arithmetic of package tlog
+// does not terminate for the largest numbers.
 const MaxSize = 1 << 48
 
-// A Tree is a tree as far as it must be known to go on: the hashes of its frontier. The zero Tree is empty.
+// A Tree is the part of a hash tree that is needed to extend it: the hashes of its frontier. The zero Tree is empty.
 type Tree struct {
-	// Size is how many entries the tree covers, from entry 1 on.
+	// Size is the number of entries, from entry 1 on.
 	Size uint64 `json:"size"`
 	// Nodes are the hashes of the maximal complete subtrees from left to right, hence from the largest to the
 	// smallest: one for each bit that is set in Size.
@@ -25,7 +25,7 @@ type Tree struct {
 
 // LeafHash returns the hash of the leaf for an entry whose record has the given hash.
 func LeafHash(record [32]byte) tlog.Hash {
-	var leaf [1 + len(record)]byte // RFC 6962, section 2.1: a leaf's hash is that of a zero byte and its data
+	var leaf [1 + len(record)]byte // RFC 6962, section 2.1: a leaf's hash is the hash of a zero byte and its data
 	copy(leaf[1:], record[:])
 	return sha256.Sum256(leaf[:])
 }
@@ -33,7 +33,8 @@ func LeafHash(record [32]byte) tlog.Hash {
 // nodeHash returns the hash of the node above two others: tlog.NodeHash, without its allocations, because a log's
 // every entry costs one.
 func nodeHash(left, right tlog.Hash) tlog.Hash {
-	var node [1 + 2*tlog.HashSize]byte // RFC 6962, section 2.1: a node's hash is that of a one byte and its children
+	// RFC 6962, section 2.1: a node's hash is the hash of a one byte and its children
+	var node [1 + 2*tlog.HashSize]byte
 	node[0] = 1
 	copy(node[1:], left[:])
 	copy(node[1+tlog.HashSize:], right[:])
@@ -43,14 +44,14 @@ func nodeHash(left, right tlog.Hash) tlog.Hash {
 // Add adds the next entry, whose record has the given hash.
 func (t *Tree) Add(record [32]byte) { t.push(0, LeafHash(record), nil) }
 
-// AddSeeing is Add, and tells seen every complete subtree that there is now and was not before, as package tlog
-// names it: the level, 0 for leaves, and the number among those of its level.
+// AddSeeing is like Add, and calls seen with every complete subtree that the entry completes. As in package tlog, a
+// subtree is named by its level, 0 for leaves, and its number on that level.
 func (t *Tree) AddSeeing(record [32]byte, seen func(level int, n uint64, hash tlog.Hash)) {
 	t.push(0, LeafHash(record), seen)
 }
 
-// AddNode adds the next 2^level entries, of which hash is the subtree's. The tree's size must be a multiple of
-// that.
+// AddNode adds the next 2^level entries. hash is the hash of their subtree. The tree's size must be a multiple of
+// 2^level.
 func (t *Tree) AddNode(level int, hash tlog.Hash) error {
 	if level < 0 || level > 48 || t.Size&(1<<level-1) != 0 {
 		return fmt.Errorf("no subtree of level %d follows %d entries", level, t.Size)
@@ -59,9 +60,9 @@ func (t *Tree) AddNode(level int, hash tlog.Hash) error {
 	return nil
 }
 
-// push adds a complete subtree, and joins it with those before it that it completes.
+// push adds a complete subtree, and joins it with the earlier subtrees that it completes.
 func (t *Tree) push(level int, hash tlog.Hash, seen func(int, uint64, tlog.Hash)) {
-	n := t.Size >> level // its number among those of its level
+	n := t.Size >> level // its number on its level
 	t.Size += 1 << level
 	for {
 		if seen != nil {
@@ -78,7 +79,7 @@ func (t *Tree) push(level int, hash tlog.Hash, seen func(int, uint64, tlog.Hash)
 	t.Nodes = append(t.Nodes, hash)
 }
 
-// Root returns the hash of the whole tree; of an empty one, that of the empty string.
+// Root returns the hash of the whole tree. The hash of an empty tree is the hash of the empty string.
 func (t Tree) Root() tlog.Hash {
 	if len(t.Nodes) == 0 {
 		return sha256.Sum256(nil)
@@ -90,7 +91,7 @@ func (t Tree) Root() tlog.Hash {
 	return hash
 }
 
-// Each tells seen the complete subtrees of the frontier, as AddSeeing does.
+// Each calls seen with the complete subtrees of the frontier, as AddSeeing does.
 func (t Tree) Each(seen func(level int, n uint64, hash tlog.Hash)) {
 	rest := t.Size
 	for _, hash := range slices.Backward(t.Nodes) {
@@ -103,10 +104,10 @@ func (t Tree) Each(seen func(level int, n uint64, hash tlog.Hash)) {
 // Clone returns a tree that shares nothing with t.
 func (t Tree) Clone() Tree { return Tree{Size: t.Size, Nodes: slices.Clone(t.Nodes)} }
 
-// Equal says whether both are the same tree.
+// Equal reports whether both are the same tree.
 func (t Tree) Equal(u Tree) bool { return t.Size == u.Size && slices.Equal(t.Nodes, u.Nodes) }
 
-// Check says what is wrong with a tree that came from elsewhere: its size, or the number of its nodes.
+// Check returns an error if a tree from elsewhere is invalid: its size, or the number of its nodes.
 func (t Tree) Check() error {
 	if t.Size > MaxSize {
 		return fmt.Errorf("a tree of %d entries, more than %d", t.Size, uint64(MaxSize))
@@ -125,7 +126,7 @@ func (t Tree) AppendNodes(dst []byte) []byte {
 	return dst
 }
 
-// Parse returns the tree of the given size whose nodes AppendNodes has written.
+// Parse returns the tree of the given size from the nodes that AppendNodes has written.
 func Parse(size uint64, nodes []byte) (Tree, error) {
 	if len(nodes)%tlog.HashSize != 0 {
 		return Tree{}, errors.New("the tree's nodes are cut short")

@@ -14,28 +14,28 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// A Checkpoint says what a log was when it had a number of entries.
+// A Checkpoint states the size and the hashes of a log at one moment.
 type Checkpoint struct {
 	// Origin names the log: it is the name of the key that signs its checkpoints. One key is for one log.
 	Origin string
-	// Size is how many entries the log had, at least 1.
+	// Size is the log's number of entries, at least 1.
 	Size uint64
-	// Root is that of the hash tree over them.
+	// Root is the root of the hash tree over them.
 	Root tlog.Hash
 	// Chain is the hash of the last one's record in the log's chain, which log verify prints.
 	Chain [32]byte
 }
 
-// maxCheckpoint is the size in bytes that no signed checkpoint exceeds; package note refuses more, too.
+// maxCheckpoint is the largest size of a signed checkpoint in bytes. Package note also refuses larger ones.
 const maxCheckpoint = 1 << 16
 
-// CheckpointMemory returns how many bytes reading a checkpoint of so many bytes allocates at the most.
+// CheckpointMemory returns the largest number of bytes that reading a checkpoint of the given size allocates.
 func CheckpointMemory(size int) uint64 { return 64<<10 + 32*uint64(min(size, maxCheckpoint)) }
 
 // chainPrefix begins the line with the chain's hash, an extension of the format.
 const chainPrefix = "chain "
 
-// text returns what is signed: the three lines of C2SP's tlog-checkpoint, and ours.
+// text returns the signed text: the three lines of C2SP's tlog-checkpoint, and ours.
 func (c Checkpoint) text() string {
 	return fmt.Sprintf("%s\n%d\n%v\n%s%x\n", c.Origin, c.Size, c.Root, chainPrefix, c.Chain)
 }
@@ -51,9 +51,8 @@ func (c Checkpoint) Sign(signer note.Signer) ([]byte, error) {
 	return note.Sign(&note.Note{Text: c.text()}, signer)
 }
 
-// OpenCheckpoint reads a signed checkpoint, and checks that a key among known has signed it which has its
-// origin's name. Further signatures, of keys that are not known, are passed over; a wrong one of a known key is
-// an error.
+// OpenCheckpoint reads a signed checkpoint, and checks that a key among known has signed it which has its origin's
+// name. Further signatures, of keys that are not known, are skipped; a wrong one of a known key is an error.
 func OpenCheckpoint(msg []byte, known note.Verifiers) (Checkpoint, error) {
 	if len(msg) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("checkpoint: %d bytes are too many", len(msg))
@@ -110,8 +109,8 @@ func readCheckpoint(msg []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// parseCheckpoint reads what was signed. Lines that it does not know, behind those that it does, are passed over:
-// they are signed, too, and extend the format.
+// parseCheckpoint reads the signed text. It ignores unknown lines at the end: they are signed too, and extend the
+// format.
 func parseCheckpoint(text string) (Checkpoint, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) < 4 || lines[0] == "" {

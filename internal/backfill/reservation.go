@@ -61,35 +61,29 @@ type Proposal struct {
 	// At and Places are the reservation's. Without Places the one there is has to go.
 	At     eventlog.Time
 	Places []eventlog.Place
-	// Ended says why the one there is has to go; 0 if Propose was not asked for that.
+	// Ended says why the one there is has to go.
 	Ended eventlog.Ending
 }
 
 // Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place
 // of one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
 //
-// With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, unless
-// another one takes its place. Without, the caller asks NotFirst after every entry.
-func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
-	attempt := p.view.InFlight()
-	if len(p.backfilled) == 0 || attempt && !ends {
+// It also proposes that a reservation ends because its entity is not the first of the lane any more, unless another one
+// takes its place.
+func (p *Planner) Propose() (_ Proposal, ok bool) {
+	if len(p.backfilled) == 0 {
 		return Proposal{}, false
 	}
+	attempt := p.view.InFlight()
 	versions := p.view.Versions()
 	for _, profile := range p.backfilled {
 		r := p.reservations[profile]
-		var over *cluster.Pod
-		if ends {
-			over = p.NotFirst(profile)
-		}
+		over := p.notFirst(profile)
 		if over != nil {
 			r = nil
 		}
 		if !attempt {
 			if proposal, ok := p.proposeFor(profile, r, versions); ok {
-				if !ends {
-					proposal.Ended = 0
-				}
 				return proposal, true
 			}
 		}
@@ -124,11 +118,10 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	switch {
 	case !found:
 		ended = eventlog.NoTime
-	case p.waitsForElse(places, at <= now && elsewhere && o.fitsNow()):
-		found = false // room is not what it waits for
-		if p.useless != 0 {
-			at, places, ended = 0, nil, p.useless
-		}
+	case len(places) == 0 || at <= now && elsewhere && o.fitsNow():
+		// Room is not what it waits for: it was refused for another reason although it fits now, or needs no place, as
+		// a pod that a Permit plugin holds.
+		found, at, places, ended = false, 0, nil, eventlog.OtherReason
 	}
 	if r.isSame(found, at, places, now) {
 		*was = lookedAt{asTheyAre(needed), versions, elsewhere, until}
@@ -139,12 +132,6 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 		pod = p.view.Pod(places[0].UID)
 	}
 	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
-}
-
-// waitsForElse reports whether what was found says that an entity waits for something else than room: it was refused
-// for another reason although it fits now, or needs no place.
-func (p *Planner) waitsForElse(places []eventlog.Place, fits bool) bool {
-	return fits || p.needsPlaces && len(places) == 0
 }
 
 // isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both
@@ -194,10 +181,10 @@ func (p *Planner) WaitsNoMore(profile string) bool {
 		e.State() == queue.Placed
 }
 
-// NotFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more
+// notFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more
 // of those that room can help; nil otherwise, and while an attempt on the entity is under way. The answer does not
 // depend on which entity the queue has picked for a retry, see roomIsNotIt.
-func (p *Planner) NotFirst(profile string) *cluster.Pod {
+func (p *Planner) notFirst(profile string) *cluster.Pod {
 	r := p.reservations[profile]
 	if r == nil {
 		return nil

@@ -138,7 +138,7 @@ func TestLanesAreThoseThatWereGiven(t *testing.T) {
 	if !p.HasLane("z") || p.HasLane("w") {
 		t.Error("z has a lane, w has none")
 	}
-	if _, ok := p.Propose(true); ok || p.BlockedLanes() != nil {
+	if _, ok := p.Propose(); ok || p.BlockedLanes() != nil {
 		t.Error("something is proposed or blocked in empty lanes")
 	}
 }

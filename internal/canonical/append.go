@@ -2,12 +2,12 @@ package canonical
 
 import "encoding/binary"
 
-// AppendString appends s behind its length.
+// AppendString appends the length of s, then s.
 func AppendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// AppendBytes appends b behind its length.
+// AppendBytes appends the length of b, then b.
 func AppendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }

@@ -1,9 +1,9 @@
-// Package canonical owns the form in which state is written down for digests and snapshots: integers as
-// varints (signed ones in zigzag form), text and bytes behind their length, lists behind their count.
+// Package canonical owns the binary form of state in digests and snapshots: integers as varints (signed ones in zigzag
+// form), text and bytes after their length, lists after their count.
 //
-// It never knows what the fields mean: the packages that own the state write it with the functions here and
-// read it back with Reader, which trusts nothing: no input makes it panic or allocate more than the input's
-// size accounts for.
+// It never knows the meaning of the fields. The packages that own the state write it with the functions here and read
+// it back with Reader. Reader trusts nothing: no input makes it panic, or allocate more than a fixed multiple of the
+// input's size.
 //
 // Start reading at Reader.
 package canonical

@@ -14,24 +14,24 @@ type Reader struct {
 	b   []byte
 	at  int
 	err error
-	// memory is how many bytes what is still to be decoded may take.
+	// memory is the number of bytes that the values still to be decoded may take.
 	memory int
 }
 
 const (
-	// memoryFactor is how many bytes of memory what is decoded may take for each byte that it is decoded from, and
-	// memoryFloor how many beside.
+	// Decoded values may take memoryFactor bytes of memory for each byte of the input, and memoryFloor bytes in
+	// addition.
 	memoryFactor = 32
 	memoryFloor  = 16 << 20
 )
 
-// NewReader returns a Reader of b, which must not be changed as long as anything from Bytes is in use.
+// NewReader returns a Reader of b. The caller must not change b while a result of Bytes is in use.
 func NewReader(b []byte) *Reader { return &Reader{b: b, memory: memoryFloor + memoryFactor*len(b)} }
 
-// Memory returns how many bytes of memory may be taken for what is decoded from here on.
+// Memory returns the number of bytes of memory that the values decoded from here on may take.
 func (r *Reader) Memory() int { return r.memory }
 
-// Take takes so many bytes of Memory for a field; it fails if there are not so many.
+// Take takes the given number of bytes of Memory for a field; it fails if there are fewer.
 func (r *Reader) Take(field string, memory int) {
 	if r.memory -= memory; r.memory < 0 {
 		r.Fail(field, errors.New("what was decoded takes too much memory for its size"))
@@ -48,7 +48,7 @@ func (r *Reader) Fail(field string, err error) {
 	}
 }
 
-// End returns the first error; bytes that are left are one.
+// End returns the first error. Bytes that are left are an error.
 func (r *Reader) End() error {
 	if left := len(r.b) - r.at; left > 0 {
 		r.Fail("end", fmt.Errorf("%d bytes too many", left))
@@ -117,7 +117,8 @@ func (r *Reader) Int(field string) int {
 	return int(v)
 }
 
-// Count reads how many things follow, of at least size bytes each, which must fit what is left.
+// Count reads the number of things that follow, of at least size bytes each. It fails if they cannot fit the rest of
+// the input.
 func (r *Reader) Count(field string, size int) int {
 	n := r.Uvarint(field)
 	if left := len(r.b) - r.at; n > uint64(left/size) {
@@ -129,7 +130,7 @@ func (r *Reader) Count(field string, size int) int {
 	return int(n)
 }
 
-// Bytes reads bytes behind their length. They are a part of what NewReader was given.
+// Bytes reads a length, and as many bytes. They share memory with the argument of NewReader.
 func (r *Reader) Bytes(field string) []byte {
 	n := r.Count(field, 1)
 	b := r.b[r.at : r.at+n : r.at+n]
@@ -137,7 +138,7 @@ func (r *Reader) Bytes(field string) []byte {
 	return b
 }
 
-// String reads text behind its length; it must be UTF-8.
+// String reads a length, and as many bytes of UTF-8.
 func (r *Reader) String(field string) string {
 	b := r.Bytes(field)
 	if !utf8.Valid(b) {

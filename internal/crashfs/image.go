@@ -14,10 +14,10 @@ import (
 // blockSize is the unit in which an image keeps a file's bytes.
 const blockSize = 4096
 
-// An image is a directory as a disk has it. Its files' blocks are shared among copies, and never changed.
+// An image is the content of a directory on the disk. Its files' blocks are shared among copies, and never changed.
 type image struct {
 	files map[int]*file
-	names map[int]map[string]int // of each directory; a directory that is missing has no names
+	names map[int]map[string]int // by directory; a directory that is missing has no names
 	dirs  map[int]bool           // which numbers are directories; never changed
 }
 
@@ -45,8 +45,8 @@ func (m *image) clone() *image {
 	return c
 }
 
-// file returns the file of the number, which is made if it is not there: an inode exists whether or not a
-// name of it has reached the disk.
+// file returns the file of the number, and makes it if it does not exist: an inode exists whether or not a name of it
+// has reached the disk.
 func (m *image) file(n int) *file {
 	f := m.files[n]
 	if f == nil {
@@ -65,7 +65,7 @@ func (m *image) dir(n int) map[string]int {
 	return d
 }
 
-// apply does what o did. Of a Write, only the sectors that keep does not refuse are written; nil refuses none.
+// apply does what o did. From a Write it writes only the sectors that keep accepts; nil accepts all.
 func (m *image) apply(o Op, keep func(sector int) bool) {
 	switch o.Kind {
 	case Create:
@@ -76,7 +76,7 @@ func (m *image) apply(o Op, keep func(sector int) bool) {
 	case Link:
 		m.dir(o.Dir)[o.Name] = o.File
 	case Rename:
-		// What lost its old name already, or never had one on the disk, has the new one all the same.
+		// A file that already lost its old name, or never had one on the disk, still gets the new one.
 		if m.dir(o.OldDir)[o.OldName] == o.File {
 			delete(m.dir(o.OldDir), o.OldName)
 		}

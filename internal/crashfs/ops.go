@@ -1,14 +1,14 @@
-// Package crashfs is test support: it owns what a crash may leave of a directory that a program was writing.
+// Package crashfs is test support: it owns the states in which a crash may leave a directory that a program was
+// writing.
 //
-// Record runs a program and notes every system call that changes a directory, and every sync. Of such a
-// Recording, States tells what a crash at any moment may have left: writes that no sync covers yet may be
-// lost, each by itself, or torn at sectors of 512 bytes; names that no sync of their directory covers yet may
-// be lost too. Build puts such a state on a real file system, where the program can be asked what it makes of
-// it.
+// Record runs a program and notes every system call that changes a directory, and every sync. From such a Recording,
+// States derives the states that a crash at any moment may leave. Writes that no sync covers yet may be lost, each
+// independently, or torn at sectors of 512 bytes. Names that no sync of their directory covers yet may be lost too.
+// Build creates such a state on a real file system, where the program can be tested with it.
 //
-// It knows nothing of logs, and never says what is right: the test that asks does. The model is POSIX's, which
-// promises less than any one file system does: a file's sync covers the file's bytes and size, a directory's
-// sync covers its names, and nothing else is covered by anything.
+// It knows nothing about logs, and leaves the judgement of a state to the test. The model is POSIX's, which promises
+// less than any one file system does. A file's sync covers the file's bytes and size, and a directory's sync covers
+// its names. Nothing else is covered.
 //
 // Start reading at Op, then State (states.go), then Record (record_linux.go).
 package crashfs
@@ -19,7 +19,7 @@ import (
 	"strings"
 )
 
-// A Kind says what an Op did.
+// A Kind is the kind of an Op.
 type Kind uint8
 
 // The kinds.
@@ -36,15 +36,15 @@ const (
 	Sync
 	// Link gave File another name: Name in Dir.
 	Link
-	// Rename gave File Name in Dir, in place of what had it, and took OldName in OldDir from it.
+	// Rename gave File Name in Dir, replacing any file of that name, and took OldName in OldDir from it.
 	Rename
 	// Unlink took Name in Dir from File.
 	Unlink
-	// Note is what the program said (Notes): Text.
+	// Note is a message from the program (Notes): Text.
 	Note
 )
 
-// Root is the number of the directory that was recorded. Every file and directory made has the next number.
+// Root is the number of the recorded directory. Each new file or directory has the next number.
 const Root = 0
 
 // An Op is one thing that a program did.
@@ -60,10 +60,10 @@ type Op struct {
 	Text    string
 }
 
-// A Recording is what a program did in a directory that was empty, in order.
+// A Recording is the sequence of operations that a program performed in a directory that was empty.
 type Recording []Op
 
-// String names what was done, for a person who reads of a state that went wrong.
+// String describes the operation, for a person who reads about a state that went wrong.
 func (o Op) String() string {
 	switch o.Kind {
 	case Create:
@@ -86,7 +86,7 @@ func (o Op) String() string {
 	return "note " + o.Text
 }
 
-// String is the operations, one a line, each with its number.
+// String lists the operations, one per line, each with its number.
 func (r Recording) String() string {
 	var b strings.Builder
 	for i, op := range r {
@@ -111,5 +111,5 @@ func (o Op) touches() []int {
 	return nil
 }
 
-// ErrUnsupported says that this system does not let a program be recorded.
+// ErrUnsupported says that this system does not allow a program to be recorded.
 var ErrUnsupported = errors.New("programs cannot be recorded here")

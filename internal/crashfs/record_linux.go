@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notes is the number of the file in which a recorded program leaves its notes, one with each write.
+// Notes is the number of the file to which a recorded program writes its notes, one with each write.
 const Notes = 3
 
-// Record runs cmd to its end and returns what it did below root, a directory that is empty and of which cmd's
-// paths all begin with. cmd is a program of many threads, but not of many processes. Errors: ErrUnsupported
-// if this system does not let processes be traced; whatever cmd did that a Recording cannot say; or that cmd
-// failed.
+// Record runs cmd to its end and returns its operations below root. root is an empty directory, and all paths that cmd
+// uses begin with it. cmd is a program of many threads, but not of many processes. Record returns ErrUnsupported if
+// this system does not allow processes to be traced. It returns other errors if cmd did something that a Recording
+// cannot express, or if cmd failed.
 //
 // It traces system calls as strace does, and needs no tool for it.
 func Record(cmd *exec.Cmd, root string) (Recording, error) {
@@ -60,7 +60,7 @@ type call struct {
 	args   [6]uint64
 }
 
-// run lets the process go from one system call to the next until it ends.
+// run lets the process run from one system call to the next until it ends.
 func (t *tracer) run() error {
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(t.pid, &status, syscall.WALL, nil); err != nil {
@@ -74,7 +74,7 @@ func (t *tracer) run() error {
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	for {
-		// The group is that of the process alone: no one else's children are waited for.
+		// Wait for the process's own group, and for nobody else's children.
 		tid, err := syscall.Wait4(-t.pid, &status, syscall.WALL, nil)
 		if errors.Is(err, syscall.EINTR) {
 			continue
@@ -128,7 +128,7 @@ type callInfo struct {
 	data [8]uint64
 }
 
-// atCall takes note of a thread that enters or leaves a system call. What has failed has done nothing.
+// atCall notes that a thread enters or leaves a system call. A failed call has done nothing.
 func (t *tracer) atCall(tid int) error {
 	var info callInfo
 	_, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid),
@@ -154,8 +154,8 @@ func (t *tracer) atCall(tid int) error {
 	return nil
 }
 
-// did records a system call that returned result. Of calls that may change a directory, those that Go's own
-// packages and bbolt make are known; the others are refused by name (refusedCalls).
+// did records a system call that returned result. It knows the calls made by Go's own packages and bbolt that may
+// change a directory, and refuses the others by name (refusedCalls).
 func (t *tracer) did(c call, result int64) error {
 	a := c.args
 	switch c.number {
@@ -228,11 +228,11 @@ func (t *tracer) didInDirectory(c call) error {
 	return t.other(c)
 }
 
-// other sees to calls that are known by another number on some architectures, and refuses those that change
-// a directory in ways that are not recorded.
+// other handles calls that have another number on some architectures. It refuses calls that change a directory in ways
+// that are not recorded.
 func (t *tracer) other(c call) error {
 	if like, ok := oldCalls[c.number]; ok {
-		at := uint64(0xffffff9c) // AT_FDCWD: the arguments of the older call have none
+		at := uint64(0xffffff9c) // AT_FDCWD: the older call has no directory argument
 		a := c.args
 		switch like {
 		case unix.SYS_LINKAT, unix.SYS_RENAMEAT:
@@ -274,7 +274,7 @@ func (t *tracer) bytes(at uint64, n int64) ([]byte, error) {
 func (t *tracer) text(at uint64) (string, error) {
 	var text []byte
 	for len(text) < syscall.PathMax {
-		// Up to the end of the page: the next one may not be there.
+		// Read up to the end of the page: the next page may not exist.
 		b, err := t.bytes(at, int64(256-at%256))
 		if err != nil {
 			return "", err
@@ -289,8 +289,7 @@ func (t *tracer) text(at uint64) (string, error) {
 	return "", errors.New("a path without an end")
 }
 
-// path reads the path of a call that takes a directory with it. Go gives open directories only to remove what
-// is in them.
+// path reads the path of a call with a directory argument. Go passes open directories only to remove their contents.
 func (t *tracer) path(dir, at uint64) (string, error) {
 	path, err := t.text(at)
 	if err != nil || filepath.IsAbs(path) {
@@ -304,13 +303,13 @@ func (t *tracer) path(dir, at uint64) (string, error) {
 	return filepath.Join(base, path), err
 }
 
-// underRoot says whether an open file of the process that was not seen to be opened is below the root.
+// underRoot reports whether an open file, whose opening was not traced, is below the root.
 func (r *recorder) underRoot(pid, fd int) bool {
 	path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	return err == nil && strings.HasPrefix(path, r.root+"/")
 }
 
-// readBack reads what now stands in an open file of the process.
+// readBack reads the present content of an open file of the process.
 func readBack(pid, fd int, offset, n int64) ([]byte, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	if err != nil {

@@ -2,8 +2,8 @@ package crashfs
 
 import "golang.org/x/sys/unix"
 
-// oldCalls are calls that newer architectures do not have, and the one that each is the same as but for the
-// directories.
+// oldCalls maps calls that newer architectures do not have to their newer equivalents, apart from the directory
+// arguments.
 var oldCalls = map[uint64]uint64{
 	unix.SYS_MKDIR:  unix.SYS_MKDIRAT,
 	unix.SYS_UNLINK: unix.SYS_UNLINKAT,

@@ -2,5 +2,5 @@
 
 package crashfs
 
-// oldCalls are calls that this architecture does not have.
+// oldCalls is empty: this architecture does not have these calls.
 var oldCalls map[uint64]uint64

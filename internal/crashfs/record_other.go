@@ -4,7 +4,7 @@ package crashfs
 
 import "os/exec"
 
-// Notes is the number of the file in which a recorded program leaves its notes.
+// Notes is the number of the file to which a recorded program writes its notes.
 const Notes = 3
 
 // Record runs only on Linux: elsewhere it returns ErrUnsupported.

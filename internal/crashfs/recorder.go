@@ -13,8 +13,8 @@ import (
 type recorder struct {
 	root  string
 	ops   Recording
-	made  int            // how many files and directories have been made
-	paths map[string]int // of all that is below root now, and of root
+	made  int            // the number of files and directories made
+	paths map[string]int // of everything below root now, and of root
 	open  map[int]*opened
 }
 
@@ -75,7 +75,7 @@ func (r *recorder) opened(path string, flags, fd int) error {
 	return nil
 }
 
-// wrote records a write at an offset, or where the file is if that is -1.
+// wrote records a write at an offset, or at the file's position if the offset is -1.
 func (r *recorder) wrote(pid, fd int, data []byte, offset int64) error {
 	f := r.open[fd]
 	switch {
@@ -94,7 +94,7 @@ func (r *recorder) wrote(pid, fd int, data []byte, offset int64) error {
 	return nil
 }
 
-// stranger refuses a file that is below the root although it was not opened there.
+// stranger refuses a file below the root that was not opened there.
 func (r *recorder) stranger(pid, fd int) error {
 	if r.underRoot(pid, fd) {
 		return fmt.Errorf("file %d is below %s, but was not seen to be opened", fd, r.root)
@@ -164,7 +164,7 @@ func (r *recorder) mapped(fd int, writable bool) error {
 	return nil
 }
 
-// named records that a name was made or taken away; from is the other name of a Link or Rename.
+// named records that a name was made or removed; from is the other name of a Link or Rename.
 func (r *recorder) named(kind Kind, path, from string) error {
 	path, from = filepath.Clean(path), filepath.Clean(from)
 	if !r.below(path) && !r.below(from) {
@@ -197,10 +197,10 @@ func (r *recorder) named(kind Kind, path, from string) error {
 	return nil
 }
 
-// move gives what is at from, and all below it, its new path.
+// move gives from, and everything below it, its new path.
 func (r *recorder) move(from, to string) {
 	moved := map[string]int{}
-	// any order: the paths are told apart by their beginnings
+	// any order: the paths differ in their beginnings
 	for path, n := range r.paths {
 		if path == from || strings.HasPrefix(path, from+"/") {
 			moved[to+strings.TrimPrefix(path, from)] = n

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// sectorSize is what a disk writes as a whole.
+// sectorSize is the unit that a disk writes as a whole.
 const sectorSize = 512
 
-// A State is one thing that a crash may leave.
+// A State is one possible result of a crash.
 type State struct {
-	// Ops is how many operations had happened.
+	// Ops is the number of operations that had happened.
 	Ops int
-	// Lost are those of them, by their numbers, of which nothing reached the disk.
+	// Lost are the numbers of operations that did not reach the disk at all.
 	Lost []int
-	// Torn are writes of which a part reached the disk: those sectors whose bit is set. Sectors from 64 on
-	// go by the bit of their number modulo 64.
+	// Torn are writes that reached the disk in part: the sectors whose bit is set. A sector's bit is its number modulo
+	// 64.
 	Torn map[int]uint64
 }
 
-// Describe says what happened in a state, for a person.
+// Describe describes a state for a person.
 func (r Recording) Describe(s State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "a crash after operation %d", s.Ops-1)
@@ -38,8 +38,8 @@ func (r Recording) Describe(s State) string {
 	return b.String()
 }
 
-// Pending returns the numbers of those of the first ops operations that a crash then may lose: no sync of all
-// that they touch came after them.
+// Pending returns the numbers of the operations, among the first ops, that a crash then may lose: their files and
+// directories were not all synced afterwards.
 func (r Recording) Pending(ops int) []int {
 	var pending []int
 	for i := range ops {
@@ -50,7 +50,7 @@ func (r Recording) Pending(ops int) []int {
 	return pending
 }
 
-// covered says whether each of touched is synced after operation i and before ops.
+// covered reports whether each of touched is synced after operation i and before ops.
 func (r Recording) covered(i, ops int, touched []int) bool {
 	for _, n := range touched {
 		if !slices.ContainsFunc(r[i+1:ops], func(o Op) bool { return o.Kind == Sync && o.File == n }) {
@@ -60,22 +60,22 @@ func (r Recording) covered(i, ops int, touched []int) bool {
 	return true
 }
 
-// Without returns the recording without an operation: a sync that a faulty program forgot.
+// Without returns the recording without one operation: a sync that a faulty program forgot.
 func (r Recording) Without(op int) Recording {
 	return slices.Concat(r[:op], r[op+1:])
 }
 
-// An Effort says how many states of each kind States yields at one moment.
+// An Effort is the number of states of each kind that States yields at one moment.
 type Effort struct {
-	// Subsets is how many random subsets of what is pending are lost.
+	// Subsets is the number of random subsets of the pending operations that are lost.
 	Subsets int
-	// Tears is how many random tears of each of the last writes there are, of which LastWrites are torn.
+	// LastWrites is the number of last writes that are torn, Tears the number of random tears of each.
 	Tears, LastWrites int
 }
 
-// Moment yields the states of one moment, after ops operations: nothing pending lost, all of it, each one
-// alone, all but each one, random subsets, and tears of the last writes, with nothing else lost and with all
-// that is pending lost but them.
+// Moment yields the states of one moment, after ops operations. Pending operations are lost in several ways: none,
+// all, each alone, all except each, and random subsets. In addition the last writes are torn, with no other pending
+// operation lost and with all others lost.
 func (r Recording) Moment(ops int, e Effort, chance *rand.Rand) iter.Seq[State] {
 	return func(yield func(State) bool) {
 		pending := r.Pending(ops)
@@ -114,7 +114,7 @@ func choose(from []int, chance *rand.Rand) []int {
 	return some
 }
 
-// tears returns states in which the last writes that are pending are torn.
+// tears returns states in which the last pending writes are torn.
 func (r Recording) tears(ops int, pending []int, e Effort, chance *rand.Rand) []State {
 	var states []State
 	left := e.LastWrites
@@ -125,7 +125,7 @@ func (r Recording) tears(ops int, pending []int, e Effort, chance *rand.Rand) []
 		}
 		left--
 		for n := range e.Tears {
-			// The first sectors, the last, or any.
+			// Keep the first sectors, the last, or any.
 			mask := chance.Uint64()
 			cut := uint(1 + chance.IntN(min(63, (len(r[i].Data)+sectorSize-1)/sectorSize)))
 			switch n % 3 {
@@ -144,10 +144,10 @@ func (r Recording) tears(ops int, pending []int, e Effort, chance *rand.Rand) []
 	return states
 }
 
-// A Disk makes states of one recording. It is quick for states whose Ops do not go back.
+// A Disk makes states of one recording. It is fast for states whose Ops do not decrease.
 type Disk struct {
 	r    Recording
-	base *image // has the operations that are applied: those that no crash after ops loses
+	base *image // has the applied operations: no crash after ops loses them
 	// applied is by operation, up to ops; an operation is applied only if all those before it on the same
 	// files are.
 	applied []bool
@@ -161,7 +161,7 @@ func NewDisk(r Recording) *Disk {
 	return d
 }
 
-// reset begins with an empty disk. What is a directory is one whether or not its first name reached the disk.
+// reset begins with an empty disk. A directory stays a directory, whether or not its first name reached the disk.
 func (d *Disk) reset() {
 	d.base, d.applied = newImage(), nil
 	for _, o := range d.r {
@@ -171,7 +171,7 @@ func (d *Disk) reset() {
 	}
 }
 
-// applyUntil applies what is safe from a crash after ops operations.
+// applyUntil applies the operations that a crash after ops operations cannot lose.
 func (d *Disk) applyUntil(ops int) {
 	if ops == d.ops {
 		return
@@ -200,7 +200,7 @@ func (d *Disk) applyUntil(ops int) {
 	}
 }
 
-// Content returns what is on the disk in state s.
+// Content returns the content of the disk in state s.
 func (d *Disk) Content(s State) Content {
 	d.applyUntil(s.Ops)
 	m := d.base.clone()
@@ -217,10 +217,10 @@ func (d *Disk) Content(s State) Content {
 	return Content{m}
 }
 
-// A Content is what is on the disk in some state.
+// A Content is the content of the disk in some state.
 type Content struct{ image *image }
 
-// Sum is the same for two contents that are the same.
+// Sum is the same for equal contents.
 func (c Content) Sum() uint64 { return c.image.sum() }
 
 // Build makes the files in dir, which is an empty directory.

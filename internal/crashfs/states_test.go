@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// replaced is the textbook's way to replace a file: write another, sync it, rename it, sync the directory.
+// replaced is the textbook way to replace a file: write another, sync it, rename it, sync the directory.
 var replaced = Recording{
 	{Kind: Create, File: 1, Name: "a"},
 	{Kind: Write, File: 1, Data: []byte(strings.Repeat("old.", 300))},
@@ -30,7 +30,7 @@ func TestWhatASyncCoversIsNotPending(t *testing.T) {
 	}
 }
 
-// contents returns what a has in each state of a recording from one moment on; "-" if it is not there.
+// contents returns the contents of file a in each state of a recording from one moment on; "-" if it does not exist.
 func contents(t *testing.T, r Recording, from int) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}

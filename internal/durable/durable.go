@@ -1,8 +1,8 @@
-// Package durable brings files and their names to the disk, in the steps that a crash cannot tear.
+// Package durable brings files and their names to the disk, in steps that a crash cannot tear.
 //
-// A file that is written, synced and closed is on the disk; its name is only once its directory is synced too. So
-// whoever adds, renames or removes a name ends with Sync of the directory. The package knows nothing about what the
-// files hold.
+// A file that is written, synced and closed is on the disk. Its name is on the disk only after its directory is synced
+// too. So the code that adds, renames or removes a name ends with Sync of the directory. The package knows nothing
+// about the contents of the files.
 //
 // Start reading at Sync.
 package durable
@@ -19,33 +19,34 @@ import (
 
 // Sync brings the file at path to the disk; for a directory, the names in it.
 func Sync(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what came in its place is not waited for
+	// do not wait for a file of another kind that replaced it
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Publish gives the file at tmp the name path. A hard link does not replace what another process may have put there
-// meanwhile: that is an error that wraps fs.ErrExist. Only where the file system has no hard links is the file renamed,
-// and only if there is nothing at path; if a link fails for any other reason, that is an error. The name
-// is on the disk once the directory is synced.
+// Publish gives the file at tmp the name path. It makes a hard link, which never replaces a file of another process:
+// if there is one, the error wraps fs.ErrExist. Only where the file system has no hard links it renames the file, and
+// only if path does not exist. A link that fails for any other reason is an error. The name is durable once the
+// directory is synced.
 func Publish(tmp, path string) error {
 	return publish(os.Link(tmp, path), path, os.Lstat, func() error { return os.Rename(tmp, path) })
 }
 
-// hasNoLinks reports whether err, of making a hard link, says that the file system has none: link(2) names EPERM for
-// that, and some file systems say that they do not have the call.
+// hasNoLinks reports whether err, from making a hard link, means that the file system has none. link(2) returns EPERM
+// for that, and some file systems return that the call is not supported.
 func hasNoLinks(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM)
 }
 
-// PublishIn is Publish within one directory, whatever its path leads to by now.
+// PublishIn is Publish within one directory, even if the directory's path now leads elsewhere.
 func PublishIn(dir *os.Root, tmp, name string) error {
 	return publish(dir.Link(tmp, name), name, dir.Lstat, func() error { return dir.Rename(tmp, name) })
 }
 
-// publish ends giving a file its name, if linking it has ended with linked.
+// publish completes the naming of a file after linking it has ended with linked.
 func publish(linked error, name string, lstat func(string) (fs.FileInfo, error), rename func() error) error {
 	if !hasNoLinks(linked) {
 		return linked
@@ -56,8 +57,8 @@ func publish(linked error, name string, lstat func(string) (fs.FileInfo, error),
 	return rename()
 }
 
-// WriteNew lets write make the content of a new file at path. The file appears there when it is whole and durable. If
-// there is a file at path already, that is left alone, and the error wraps fs.ErrExist.
+// WriteNew calls write to make the content of a new file at path. The file appears there once it is complete and
+// durable. An existing file at path is left alone, and the error wraps fs.ErrExist.
 func WriteNew(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {

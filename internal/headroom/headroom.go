@@ -1,11 +1,11 @@
-// Package headroom has the garbage collector run less often while the heap is small.
+// Package headroom makes the garbage collector run less often while the heap is small.
 //
-// Go's collector runs when the heap has grown by as much again as was live after the run before. A scheduler of some
-// thousand nodes has some 60 MiB live and allocates 20 KiB for a pod, of which little stays: at 10,000 pods a second it
-// would be collected three times a second, which took a quarter of all its CPU time. With headroom the heap may grow by
-// a fixed amount in any case. A large heap is not affected.
+// Go's collector runs when the heap has doubled since the last run. A scheduler of some thousand nodes has a live heap
+// of about 60 MiB. It allocates 20 KiB for a pod, and most of that is garbage soon. At 10,000 pods a second the
+// collector would run three times a second, which took a quarter of all CPU time. With headroom the heap may grow by a
+// fixed amount in any case. A large heap is not affected.
 //
-// It owns the collector's target (GOGC) of the process, unless somebody else has set it. It decides nothing.
+// It owns the collector's target (GOGC) of the process, unless other code has set it. It decides nothing.
 package headroom
 
 import (
@@ -16,7 +16,7 @@ import (
 	"sync"
 )
 
-// Bytes is by how much the heap may grow before garbage is collected, if less than that is live, and 16 MiB or more.
+// Bytes is the growth of the heap between two collections, if the live heap is smaller than that, and at least 16 MiB.
 const Bytes = 256 << 20
 
 // usual is Go's target: the heap may double.
@@ -31,10 +31,10 @@ type keeper struct {
 	live    [1]metrics.Sample
 }
 
-// Keep sets the target after each run of the garbage collector, so that the heap may grow by Bytes or double, whichever
-// is more, until stop is called. On a small machine, or in a container that may have little memory, it is less than
-// Bytes (within). It does nothing if the environment says what the target is (GOGC), and leaves a target
-// alone that somebody else has set meanwhile. The memory limit of the environment (GOMEMLIMIT) holds as always.
+// Keep sets the target after each run of the garbage collector, until stop is called: the heap may grow by Bytes or
+// double, whichever is more. On a small machine, or in a container with little memory, it is less than Bytes (within).
+// Keep does nothing if the environment sets the target (GOGC), and does not change a target that other code has set.
+// The environment's memory limit (GOMEMLIMIT) stays in force.
 func Keep() (stop func()) { return keep(within(root())) }
 
 func keep(bytes uint64) (stop func()) {
@@ -54,7 +54,7 @@ func keep(bytes uint64) (stop func()) {
 	}
 }
 
-// again has adjust called after the next run of the collector: that is when what cannot be reached is finalized.
+// again arranges a call of adjust after the next run of the collector: that run finalizes unreachable objects.
 func (k *keeper) again() {
 	runtime.SetFinalizer(&struct{ *keeper }{k}, func(s *struct{ *keeper }) {
 		if s.adjust() {
@@ -63,7 +63,7 @@ func (k *keeper) again() {
 	})
 }
 
-// adjust sets the target for what is live now. It returns false once Keep has ended.
+// adjust sets the target for the present live heap. It returns false once Keep has ended.
 func (k *keeper) adjust() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,7 +77,7 @@ func (k *keeper) adjust() bool {
 	return true
 }
 
-// set sets the target, if it still is the one that was set last.
+// set sets the target, if it is still the last one that was set here.
 func (k *keeper) set(percent int) {
 	if before := debug.SetGCPercent(percent); before != k.percent {
 		debug.SetGCPercent(before)
@@ -86,10 +86,10 @@ func (k *keeper) set(percent int) {
 	k.percent = percent
 }
 
-// target returns by how many percent of what is live the heap may grow.
+// target returns the percentage of the live heap by which the heap may grow.
 func target(live, bytes uint64) int {
-	// Nothing was measured before the first run. And the target is for the heap that is live now, but counts for the
-	// one that is live after the next run, too, until adjust has been called: that must not be many times as large.
+	// Before the first run there is no measurement. And the target is computed for the present live heap, but counts
+	// for the next live heap, too, until adjust is called: it must not allow many times as much.
 	const least = 16 << 20
 	live = max(live, least)
 	return int(max(usual, min(bytes*100/live, bytes*100/least)))

@@ -19,7 +19,7 @@ func TestTheHeapMayGrowByTheHeadroomOrDouble(t *testing.T) {
 
 var sink [][]byte
 
-// TestGarbageIsCollectedLessOften allocates more than ten times what is live, and counts the collector's runs.
+// TestGarbageIsCollectedLessOften allocates more than ten times the live heap, and counts the collector's runs.
 func TestGarbageIsCollectedLessOften(t *testing.T) {
 	runs := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/cycles/automatic:gc-cycles"}}

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// share is which part of the machine's memory the headroom may be, one in so many. Example: of 1 GiB it is 64 MiB.
+// share is the divisor of the machine's memory that gives the headroom. Example: 1 GiB gives 64 MiB.
 const share = 16
 
 // within returns the headroom for this machine: Bytes, or less if it or its control group has little memory.
 func within(files fs.FS) uint64 { return min(Bytes, memory(files)/share) }
 
-// memory returns how many bytes of memory the process may have by what the files of a Linux root say; a very large
-// number if they say nothing.
+// memory returns the number of bytes of memory that the process may have, according to the files of a Linux root; a
+// very large number if they set no limit.
 func memory(files fs.FS) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, name := range []string{

@@ -12,16 +12,17 @@ import (
 type spender struct {
 	mu      sync.Mutex
 	most    uint64
-	memory  uint64 // that the process may have
+	memory  uint64 // of the process
 	stopped bool
 	live    [1]metrics.Sample
 }
 
-// Spend is for a command that ends soon, and mostly makes what lives until then: the heap may grow by percent of what
-// is live before garbage is collected, and it is collected more often when the process comes near to most bytes, until
-// stop is called. If more than that is live, the limit grows to half as much again, so that the collector does not run
-// all the time for nothing. It stays below nine tenths of what the machine, or the container, may have; where more is
-// live than that, the collector does run all the time. What the environment says (GOGC, GOMEMLIMIT) holds.
+// Spend is for a command that ends soon and mostly allocates memory that it needs until then. Until stop is called,
+// the heap may grow by percent of the live heap before a collection, and collections are more frequent when the
+// process comes near to most bytes. If the live heap is larger than that, the limit grows to half as much again, so
+// that the collector does not run all the time without effect. The limit stays below nine tenths of the memory of the
+// machine or container. If the live heap is larger still, the collector does run all the time. The environment's GOGC
+// and GOMEMLIMIT take precedence.
 func Spend(percent int, most uint64) (stop func()) {
 	before, limited := 0, os.Getenv("GOMEMLIMIT") == ""
 	paced := os.Getenv("GOGC") == ""
@@ -48,7 +49,7 @@ func Spend(percent int, most uint64) (stop func()) {
 	}
 }
 
-// again has adjust called after the next run of the collector.
+// again arranges a call of adjust after the next run of the collector.
 func (s *spender) again() {
 	runtime.SetFinalizer(&struct{ *spender }{s}, func(x *struct{ *spender }) {
 		if x.adjust() {
@@ -57,7 +58,7 @@ func (s *spender) again() {
 	})
 }
 
-// adjust sets the limit for what is live now. It returns false once Spend has ended.
+// adjust sets the limit for the present live heap. It returns false once Spend has ended.
 func (s *spender) adjust() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,6 +70,6 @@ func (s *spender) adjust() bool {
 	return true
 }
 
-// limitFor returns how many bytes of memory there may be: a tenth of what the process may have is left to what Go does
-// not count, such as pages of files that are mapped.
+// limitFor returns the memory limit in bytes. A tenth of the process's memory is left for uses that Go does not count,
+// such as pages of mapped files.
 func limitFor(live, most, memory uint64) uint64 { return min(max(most, live+live/2), memory-memory/10) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheLimitGrowsWithWhatIsLive has more live than the limit, and counts the collector's runs: with a limit that
-// stays they are one for nearly each allocation.
+// TestTheLimitGrowsWithWhatIsLive has a live heap above the limit, and counts the collector's runs: with a constant
+// limit there would be one for nearly each allocation.
 func TestTheLimitGrowsWithWhatIsLive(t *testing.T) {
 	for live, want := range map[uint64]uint64{0: 100, 60: 100, 66: 100, 100: 150, 1000: 1500, 1200: 1800, 9000: 1800} {
 		if got := limitFor(live, 100, 2000); got != want {

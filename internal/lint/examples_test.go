@@ -49,7 +49,7 @@ func TestMakeTestRunsTheExamples(t *testing.T) {
 	}
 	for _, dir := range examples(t) {
 		for _, verb := range []string{"test", "vet"} {
-			command := "\tcd " + filepath.ToSlash(dir) + " && $(GO) " + verb + " -tags invariants ./...\n"
+			command := "\tcd " + filepath.ToSlash(dir) + " && $(GO) " + verb + " $(CHECKED) ./...\n"
 			if !bytes.Contains(text, []byte(command)) {
 				t.Errorf("the Makefile does not have %q", strings.TrimSpace(command))
 			}

@@ -49,10 +49,12 @@ var rooms = []room{
 	{dir: "internal/backfill", floor: 3},
 	{dir: "plugins", floor: 3},
 	{dir: "plugins/...", floor: 3},
+	{dir: "plugins/internal/plugintest", floor: side, testSupport: true},
 	{dir: "scheduler", floor: 4},
 	{dir: "snapshot", floor: 5},
 	{dir: "logs/bundle", floor: 6},
 	{dir: "engine", floor: 6},
+	{dir: "engine/live", floor: 7},
 	{dir: "replay", floor: 7},
 	{dir: "replay/explain", floor: 7},
 	{dir: "replay/history", floor: 6},
@@ -85,7 +87,6 @@ var rooms = []room{
 	{dir: "bench/natsservers", floor: edge},
 	{dir: "bench/throughput", floor: edge},
 	{dir: "sim", floor: edge},
-	{dir: "engine/live", floor: edge},
 	{dir: "sim/simulate", floor: edge},
 	{dir: "sim/simulate/keep", floor: edge},
 	{dir: "sim/workload", floor: 7},
@@ -133,7 +134,6 @@ var sideways = []neighbours{
 	{"test/transcripts", "internal/restorecheck",
 		"every story is also restored from the state after each of its entries"},
 	{"test/histories", "internal/smalldisk", "disks of servers become full"},
-	{"kube/metrics", "engine/live", "the stage of a run is a metric"},
 	{"cmd/rollcall", "cmd/rollcall/app", "the program is the commands of app, with no plugins of others"},
 	{"sim/simulate", "sim", "simulate runs what sim models: the virtual cluster against an engine over a log"},
 	{"sim/simulate/keep", "sim/simulate", "it runs simulations, with a log that is kept"},
@@ -141,9 +141,17 @@ var sideways = []neighbours{
 	{"logs/verify", "logs/audit", "a log is verified against signed checkpoints, which audit reads and compares"},
 	{"plugins", "plugins/coscheduling", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/preemption", "package plugins is the registry: it names every plugin of ours"},
+	{"plugins/quickaffinity", "plugins/internal/topologycount", "it counts pods for both plugins, and knows neither"},
+	{"plugins/quickspread", "plugins/internal/topologycount", "it counts pods for both plugins, and knows neither"},
 	{"plugins", "plugins/quickaffinity", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/quickfit", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},
+}
+
+// apart are imports that are not allowed, whatever the floors say.
+var apart = []neighbours{
+	{"engine/live", "kube/...", "the loop hands an engine.Ready on to interfaces of its own"},
+	{"engine/live", "scheduler", "the loop asks the state nothing: what it needs is in engine.Ready"},
 }
 
 // backendUser is a room that may import a backend of logs.
@@ -246,6 +254,8 @@ func checkImports(module, dir string, from room, f *file) []finding {
 		case !from.testSupport && !mayUse(dir, target):
 			rule, advice = "backend", fmt.Sprintf("%s is one backend of logs: work on the contract of package "+
 				"eventlog, and have package logs open the log", target)
+		case reasonApart(dir, target) != "":
+			rule, advice = "apart", fmt.Sprintf("%s must not import %s: %s", dir, target, reasonApart(dir, target))
 		case to.testSupport && !from.testSupport:
 			rule, advice = "floor", fmt.Sprintf("%s is test support: import it from test files only", target)
 		case to.floor > from.floor:
@@ -262,6 +272,16 @@ func checkImports(module, dir string, from room, f *file) []finding {
 		out = append(out, f.at(spec, rule, advice))
 	}
 	return out
+}
+
+// reasonApart says why from must not import to, whatever their floors; "" if nothing is against it.
+func reasonApart(from, to string) string {
+	for _, a := range apart {
+		if matches(a.from, from) && matches(a.to, to) {
+			return a.reason
+		}
+	}
+	return ""
 }
 
 // allowedSideways reports whether from may import to although both stand on one floor.

@@ -21,7 +21,7 @@ func TestArchitectureHasTheRoomsAndFloorsOfThisPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "## Rooms and floors\n")
+	_, section, _ := strings.Cut(string(page), "## Packages and floors\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	inPage := map[string]string{}
 	for line := range strings.Lines(section) {

@@ -19,16 +19,16 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxTrouble is how many bytes what a server says of an error has at the most.
+// maxTrouble is the largest size in bytes of a server's error message.
 const maxTrouble = 64 << 10
 
-// idleTime is how long a reader waits for the next byte of what it is told. It is a variable for the tests alone.
+// idleTime is the time that a reader waits for the next byte. It is a variable only for the tests.
 var idleTime = 10 * time.Second
 
-// errSilent says that the scheduler has not ended, and tells nothing.
+// errSilent says that the scheduler has not ended, but sends nothing.
 var errSilent = errors.New("told nothing for too long")
 
-// client asks the scheduler whose log is in dir.
+// client reads from the scheduler whose log is in dir.
 type client struct {
 	path string // of the socket
 	http http.Client
@@ -70,7 +70,7 @@ func (c *client) get(ctx context.Context, query string) (io.ReadCloser, error) {
 	return nil, errors.Join(answer, err, resp.Body.Close())
 }
 
-// A crowdedError says that the scheduler tells its log to as many readers as it may.
+// A crowdedError says that the scheduler already sends its log to as many readers as it allows.
 type crowdedError struct{ err error }
 
 // Error implements error.
@@ -88,16 +88,16 @@ func (c *client) info(ctx context.Context) (info Info, err error) {
 	return info, err
 }
 
-// A brokenOffError says that the scheduler told no more, without a word why: it has ended, or is about to.
+// A brokenOffError says that the scheduler stopped sending without an explanation: it has ended, or is about to.
 type brokenOffError struct{ err error }
 
 // Error implements error.
 func (e *brokenOffError) Error() string { return fmt.Sprintf("the scheduler told no more: %v", e.err) }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *brokenOffError) Unwrap() error { return e.err }
 
-// brokenOff returns what err, with which asking the scheduler until ctx ends has failed, says of it.
+// brokenOff classifies err, with which a request to the scheduler has failed. ctx is the request's context.
 func brokenOff(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); why != nil {
 		return why
@@ -105,7 +105,7 @@ func brokenOff(ctx context.Context, err error) error {
 	return &brokenOffError{err}
 }
 
-// A waiting reader ends ctx, by cancel and with errSilent, when it has waited for too long.
+// A waiting reader cancels ctx, with errSilent, when it has waited too long.
 type waiting struct {
 	io.Reader
 	cancel context.CancelCauseFunc
@@ -117,9 +117,9 @@ func (w waiting) Read(p []byte) (int, error) {
 	return w.Reader.Read(p)
 }
 
-// records yields the records behind end, up to entry to, each of which continues the chain. Errors: a *brokenOffError,
-// a *crowdedError, errSilent, ctx's cause, an *eventlog.DamagedError, or what the scheduler says that keeps it from
-// reading its own log.
+// records yields the records behind end, up to entry to. Each continues the chain. Its errors are a *brokenOffError, a
+// *crowdedError, errSilent, ctx's cause, an *eventlog.DamagedError, or the reason why the scheduler cannot read its
+// own log.
 func (c *client) records(ctx context.Context, end eventlog.Chain, to uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -154,7 +154,7 @@ func (c *client) records(ctx context.Context, end eventlog.Chain, to uint64) ite
 	}
 }
 
-// readRecord reads the next record into buf, or what the scheduler says in its place.
+// readRecord reads the next record into buf, or the error that the scheduler sends in its place.
 func readRecord(in *bufio.Reader, buf []byte) ([]byte, error) {
 	buf, err := readFrame(in, buf, eventlog.MaxRecord)
 	if err != nil || len(buf) > 0 {
@@ -171,7 +171,8 @@ func readRecord(in *bufio.Reader, buf []byte) ([]byte, error) {
 	return buf, t.err()
 }
 
-// readFrame reads a frame of at most so many bytes. It takes memory as they come: a length alone makes nobody take it.
+// readFrame reads a frame of at most most bytes. It allocates memory as the bytes come: a length alone cannot make it
+// allocate.
 func readFrame(in *bufio.Reader, buf []byte, most uint64) ([]byte, error) {
 	n, err := binary.ReadUvarint(in)
 	if err != nil {

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// ForgetInstance makes a server one of a version that says no Instance, as long as nobody has asked it yet.
-func ForgetInstance(s *Server) { s.instance = "" }
-
 // Watch has answered called with the status of every answer that j gets from now on.
 func Watch(j *Joined, answered func(status int)) {
 	j.client.http.Transport = watchedTransport{j.client.http.Transport, answered}
@@ -27,15 +24,15 @@ func (w watchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// SetIdleTime makes readers wait for so long for the next byte, and returns what makes it as it was.
+// SetIdleTime sets the time that readers wait for the next byte. undo restores it.
 func SetIdleTime(d time.Duration) (undo func()) {
 	was := idleTime
 	idleTime = d
 	return func() { idleTime = was }
 }
 
-// SetLimits makes the servers that are begun from now on let so many readers and connections be, for so long, and
-// returns what makes it as it was. Zero leaves a limit as it is.
+// SetLimits sets the number of readers and connections, and their time limits, of servers that begin from now on. undo
+// restores them. Zero leaves a limit unchanged.
 func SetLimits(readers, connections int, ask, take time.Duration) (undo func()) {
 	was := defaultLimits
 	if readers != 0 {

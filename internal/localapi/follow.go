@@ -10,12 +10,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// followEvery is how long a follower waits before it asks the scheduler again whether there is more.
+// followEvery is the time after which a follower asks the scheduler again for new entries.
 const followEvery = 50 * time.Millisecond
 
-// Follow implements eventlog.Follower: it goes on behind Last, with what the scheduler says is durable. If that one
-// ends, it goes on with the one that has taken the log over. If nobody has, it ends with eventlog.ErrNotFollowed behind
-// the log's last entry.
+// Follow implements eventlog.Follower: it continues after Last, with the entries that the scheduler reports as
+// durable. If the scheduler ends, it continues with the one that has taken over the log. If there is none, it ends
+// with eventlog.ErrNotFollowed after the log's last entry.
 func (j *Joined) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		ctx, cancel := j.within(ctx)
@@ -31,7 +31,7 @@ func (j *Joined) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Rec
 	}
 }
 
-// await waits until there is entry seq, and returns the last one that there is.
+// await waits until entry seq exists, and returns the last entry.
 func (j *Joined) await(ctx context.Context, seq uint64) (uint64, error) {
 	for {
 		p := j.part()

@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A follower is told what was there, what comes, and what comes from the process that takes the log over; when nobody
-// writes to the log any more it says so behind the last entry.
+// A follower receives the existing entries, the new ones, and the ones of the process that takes over the log. When no
+// process writes to the log any longer, it returns an error after the last entry.
 func TestAFollowerGoesOnUntilNobodyWritesToTheLog(t *testing.T) {
 	for _, from := range []uint64{1, many, many + 60} {
 		s := serveIn(t, filepath.Join(t.TempDir(), "log"), many, whole)

@@ -16,22 +16,22 @@ import (
 // ErrNotServed is wrapped by Join's error if the process that writes to the log does not serve it.
 var ErrNotServed = errors.New("its writer does not serve it")
 
-// dialTime is how long a reader waits for the scheduler to say what there is.
+// dialTime is the time that a reader waits for the scheduler's answer about the range of its log.
 const dialTime = 5 * time.Second
 
-// Sealed is a log as another process than its writer can read it: without the entries that only the writer can tell of.
+// Sealed is a log as a process other than its writer can read it: without the entries that only the writer can read.
 type Sealed interface {
 	eventlog.Reader
-	// Live reports whether a writer had the log when it was opened: then there are, or will be, entries behind Last.
+	// Live reports whether a writer had the log when it was opened: then there are, or will be, entries after Last.
 	Live() bool
-	// Archivable reports whether there are segments without an entry from before on that can be archived.
+	// Archivable reports whether there are segments to archive, with all entries before the given one.
 	Archivable(before uint64) bool
 	Close() error
 }
 
-// A Joined log is a log that a scheduler is writing to, as far as it went when it was joined: its sealed segments,
-// and behind them what the scheduler tells. If that one ends meanwhile, the rest is read where it is then. It is safe
-// for concurrent use.
+// A Joined log is a log that a scheduler is writing to, up to its last entry at the time of joining. It consists of
+// the sealed segments and the records that the scheduler sends. If the scheduler ends meanwhile, the rest is read from
+// its new place. It is safe for concurrent use.
 type Joined struct {
 	ctx    context.Context // of Join
 	dir    string
@@ -40,9 +40,9 @@ type Joined struct {
 	last   uint64
 	info   Info
 
-	mu     sync.Mutex // held for as long as reopening takes
+	mu     sync.Mutex // held during reopening
 	now    *part
-	before []Sealed // of earlier parts: someone may still be reading in them
+	before []Sealed // of earlier parts: some goroutine may still be reading in them
 	closed bool
 }
 
@@ -51,18 +51,18 @@ var (
 	_ eventlog.Follower = (*Joined)(nil)
 )
 
-// A part is where a log is read for as long as the same process writes to it, or none.
+// A part is a source for the log's entries while the same process writes to the log, or while none does.
 type part struct {
-	log  Sealed         // the sealed segments, or all of them if nobody writes to the log
-	told bool           // a scheduler tells what is behind them
-	end  eventlog.Chain // of log
+	log  Sealed         // the sealed segments, or all of them if no process writes to the log
+	told bool           // a scheduler sends the entries after them
+	end  eventlog.Chain // end of log
 	pid  int            // the scheduler's process, if told
 	by   string         // its Info.Instance
 }
 
-// Join joins what the scheduler tells to sealed, the log that it is writing to (sealed.Live), whose directory is dir;
-// open opens that log once more when the scheduler has ended. Closing the joined log closes sealed; after an error
-// sealed is as it was. When ctx ends, so does reading what the scheduler tells, with ctx's cause.
+// Join appends the records that a scheduler sends to sealed, the log that the scheduler is writing to (sealed.Live).
+// dir is the log's directory. open opens the log again after the scheduler has ended. Closing the joined log closes
+// sealed; if Join fails, sealed is unchanged. When ctx ends, reading from the scheduler ends with ctx's cause.
 func Join(ctx context.Context, dir string, sealed Sealed, open func() (Sealed, error)) (*Joined, error) {
 	j := &Joined{ctx: ctx, dir: dir, open: open, client: newClient(dir)}
 	var err error
@@ -74,7 +74,7 @@ func Join(ctx context.Context, dir string, sealed Sealed, open func() (Sealed, e
 	return j, nil
 }
 
-// join asks the scheduler what there is, and where log ends.
+// join asks the scheduler for its range, and finds the end of log.
 func (j *Joined) join(ctx context.Context, log Sealed) (*part, Info, error) {
 	info, err := j.client.info(ctx)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
@@ -101,24 +101,24 @@ func newPart(ctx context.Context, log Sealed) (*part, error) {
 	return p, err
 }
 
-// part returns where the log is read now.
+// part returns the present source of the log.
 func (j *Joined) part() *part {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.now
 }
 
-// Info returns what the scheduler said of itself when the log was joined.
+// Info returns the scheduler's description of itself from the time when the log was joined.
 func (j *Joined) Info() Info { return j.info }
 
-// Reopened says whether the scheduler has ended before it had told all that was asked of it.
+// Reopened reports whether the scheduler ended before it had sent all requested records.
 func (j *Joined) Reopened() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.before) > 0
 }
 
-// Last implements eventlog.Reader: what was last when the log was joined.
+// Last implements eventlog.Reader: the last entry when the log was joined.
 func (j *Joined) Last() (uint64, error) {
 	if _, err := j.part().log.Last(); err != nil {
 		return 0, err
@@ -126,7 +126,7 @@ func (j *Joined) Last() (uint64, error) {
 	return j.last, nil
 }
 
-// Close lets go of the files, and of the scheduler.
+// Close releases the files and the connection to the scheduler.
 func (j *Joined) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -142,7 +142,7 @@ func (j *Joined) Close() error {
 // First implements eventlog.Reader.
 func (j *Joined) First() uint64 { return j.part().log.First() }
 
-// Archivable reports whether there are segments to archive, as that of Sealed.
+// Archivable reports whether there are segments to archive, like Sealed.Archivable.
 func (j *Joined) Archivable(before uint64) bool { return j.part().log.Archivable(before) }
 
 // RecordHash implements eventlog.Reader.

@@ -10,37 +10,37 @@ import (
 	"time"
 )
 
-// limits are what a server's clients may take at the most. docs/RELIABILITY.md has the same figures.
+// limits bound the resources that a server's clients may use. docs/RELIABILITY.md has the same figures.
 type limits struct {
-	// readers is how many requests for records are answered at a time. Each takes 512 KiB at the most, and what the
-	// largest record takes that it comes to.
+	// readers is the largest number of requests for records at a time. Each takes at most 512 KiB, and the memory for
+	// the largest of its records.
 	readers int
-	// connections is how many connections there are at a time, more than readers. A client that loses its connection to
-	// a new one has to ask again.
+	// connections is the largest number of connections at a time, more than readers. A client that loses its
+	// connection to a new one has to ask again.
 	connections int
-	// ask is how long a client may take for a request, from its connection or its last answer on.
+	// ask is the time that a client may take for a request, from its connection or its last answer on.
 	ask time.Duration
-	// take is how long a client may take for 64 KiB of an answer.
+	// take is the time that a client may take for 64 KiB of an answer.
 	take time.Duration
 }
 
-// defaultLimits is a variable for the tests alone.
+// defaultLimits is a variable only for the tests.
 var defaultLimits = limits{readers: 64, connections: 256, ask: 10 * time.Second, take: 30 * time.Second}
 
 const (
-	// maxHeader is how many bytes a request has at the most, but for 4 KiB that net/http adds.
+	// maxHeader is the largest size of a request in bytes, except for 4 KiB that net/http adds.
 	maxHeader = 4 << 10
-	// maxWrite is how many bytes are written at a time.
+	// maxWrite is the number of bytes written at a time.
 	maxWrite = 64 << 10
 )
 
 // connections are the open connections of a server. If there are too many, the newest one stays and another one is
-// closed: the one that has been silent for longest, or, where none is silent, the one whose request has taken longest.
-// One on which records are told is closed only if all others are such connections.
+// closed: the one that has been idle for longest. If none is idle, it is the one whose request has taken longest. A
+// connection with a request for records is closed only if all others have one too.
 type connections struct {
 	most int
 	mu   sync.Mutex
-	open []*connection // the one that is in its state for longest first
+	open []*connection // the one that has been longest in its state comes first
 }
 
 type connection struct {
@@ -59,7 +59,7 @@ func (l *connections) changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-// note takes down a connection's new state, and returns the connection that has to go for it.
+// note records a connection's new state, and returns the connection that has to be closed for it.
 func (l *connections) note(c net.Conn, state http.ConnState) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *connections) note(c net.Conn, state http.ConnState) (surplus net.Conn) 
 		is = l.open[at]
 		l.open = slices.Delete(l.open, at, at+1)
 	case state != http.StateNew:
-		return nil // it had to go
+		return nil // it had to be closed
 	}
 	if state == http.StateClosed || state == http.StateHijacked {
 		return nil
@@ -97,7 +97,7 @@ func (l *connections) find(c net.Conn) int {
 	return slices.IndexFunc(l.open, func(o *connection) bool { return o.Conn == c })
 }
 
-// tell notes whether records are told on the connection of a request.
+// tell records whether the connection of a request is used to send records.
 func (l *connections) tell(ctx context.Context, told bool) {
 	c, _ := ctx.Value(connectionKey{}).(net.Conn)
 	l.mu.Lock()
@@ -107,14 +107,14 @@ func (l *connections) tell(ctx context.Context, told bool) {
 	}
 }
 
-// connectionKey is where the context of a request has its connection.
+// connectionKey is the key of the connection in a request's context.
 type connectionKey struct{}
 
 func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// A pacedWriter writes an answer in pieces, each of which the client has to take in time.
+// A pacedWriter writes an answer in pieces. The client has to take each one in time.
 type pacedWriter struct {
 	io.Writer
 	answer *http.ResponseController
@@ -137,7 +137,7 @@ func (w pacedWriter) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// withoutBody refuses requests that have a body: nobody reads one, and net/http would wait for it.
+// withoutBody refuses requests with a body: no handler reads one, and net/http would wait for it.
 func withoutBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/localapi"
 )
 
-// patience is how long a test waits for what must happen: much longer than the limits that it sets.
+// patience is the time that a test waits for an event that must happen: much longer than the limits that it sets.
 const patience = 20 * time.Second
 
 // connect opens a connection to the socket, by a name that is short enough.
@@ -150,7 +150,7 @@ func TestARequestIsSmallAndHasNoBody(t *testing.T) {
 	}
 }
 
-// watched is a log that says when somebody begins to be told its records, and when that has ended.
+// watched is a log that reports when a reader begins to receive its records, and when that has ended.
 type watched struct {
 	localapi.Log
 	begun, ended chan struct{}
@@ -263,7 +263,7 @@ func TestAReaderTooManyIsToldWhatToDo(t *testing.T) {
 	}
 }
 
-// takePlace asks for the log until it is told: the place of a reader that was cut off is free a moment after that.
+// takePlace asks for the log until it receives it: the place of a disconnected reader is free a moment after that.
 func (s *served) takePlace(log watched) {
 	s.t.Helper()
 	for late := time.After(patience); ; {
@@ -278,7 +278,7 @@ func (s *served) takePlace(log watched) {
 	}
 }
 
-// crowded is a log of which the second reader holds its place, and is told nothing, until it is let go.
+// crowded is a log whose second reader holds its place, without receiving anything, until it is released.
 type crowded struct {
 	watched
 	readers *atomic.Int32
@@ -295,8 +295,8 @@ func (c crowded) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Re
 	}
 }
 
-// A reader that was cut off, and that finds its place taken by another one, waits for a place as long as a reader waits
-// whose scheduler tells no more. So does a follower.
+// A reader that was cut off, and that finds its place taken by another one, waits for a place as long as a reader
+// waits whose scheduler stopped sending. So does a follower.
 func TestAReaderThatWasCutOffWaitsForAPlace(t *testing.T) {
 	for what, read := range map[string]func(j *localapi.Joined) iter.Seq2[eventlog.Record, error]{
 		"a reader":   func(j *localapi.Joined) iter.Seq2[eventlog.Record, error] { return j.Records(t.Context(), 1) },
@@ -345,8 +345,8 @@ func TestAReaderThatWasCutOffWaitsForAPlace(t *testing.T) {
 	}
 }
 
-// Clients that ask again and again and never read, on as many connections as there may be, keep out nobody, and do not
-// cost those a connection who are being told records.
+// Clients that ask again and again and never read, on all available connections, keep out nobody. They do not take the
+// connections of clients that receive records.
 func TestClientsThatAskAndNeverReadKeepNobodyOut(t *testing.T) {
 	defer localapi.SetLimits(4, 8, 0, 0)()
 	s, log := serveWatched(t)

@@ -226,7 +226,7 @@ func TestWhatDoesNotContinueTheChainIsRefused(t *testing.T) {
 	}
 }
 
-// rewritten serves a log in which one entry was made anew, in its place in the chain and with a checksum that fits.
+// rewritten serves a log in which one entry was made again, in its place in the chain and with a checksum that fits.
 type rewritten struct {
 	localapi.Log
 	seq uint64

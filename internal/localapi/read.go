@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// reopenTime is how long a reader whose scheduler tells no more waits for the log to be let go of, or served again,
-	// and how long a reader that was cut off waits for a place.
+	// reopenTime is the time that a reader whose scheduler stopped sending waits for the log to be released or served
+	// again. A disconnected reader waits as long for a place.
 	reopenTime = 5 * time.Second
-	// reopenEvery is how long it waits between two tries.
+	// reopenEvery is the pause between two attempts.
 	reopenEvery = 20 * time.Millisecond
-	// maxStuck is how often the log is reopened at one and the same entry.
+	// maxStuck is the largest number of times that the log is reopened at the same entry.
 	maxStuck = 3
 )
 
@@ -38,7 +38,7 @@ func (j *Joined) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Re
 
 func asTold(r eventlog.Record) (eventlog.Record, error) { return r, nil }
 
-// within returns ctx, which also ends when that of Join does.
+// within returns ctx, made to end also when Join's context ends.
 func (j *Joined) within(ctx context.Context) (_ context.Context, cancel func()) {
 	both, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(j.ctx, func() { end(context.Cause(j.ctx)) })
@@ -58,17 +58,17 @@ type reading[T any] struct {
 	decode func(eventlog.Record) (T, error)
 	yield  func(T, error) bool
 
-	seen  uint64   // the last entry that a scheduler told
+	seen  uint64   // the last entry received from a scheduler
 	hash  [32]byte // its hash
-	by    *part    // where it was told
-	stuck int      // how often it was the last one
-	begun bool     // it is no newcomer, which does not wait for a place: it was told something, or follows
-	// crowded is since when it has waited for a place, the zero time if it has one.
+	by    *part    // its source
+	stuck int      // the number of times that it was the last one
+	begun bool     // it does not count as a newcomer, which does not wait for a place: it received records, or follows
+	// crowded is the time since which it has waited for a place, the zero time if it has one.
 	crowded time.Time
-	ended   bool // with an error, or because no more is asked for
+	ended   bool // with an error, or because it has yielded all
 }
 
-// read is Read or Records: sealed reads what stands in files, decode what is told.
+// read is Read or Records: sealed reads from files, decode decodes received records.
 func read[T any](
 	ctx context.Context, j *Joined, from uint64,
 	sealed func(Sealed, context.Context, uint64) iter.Seq2[T, error], decode func(eventlog.Record) (T, error),
@@ -80,7 +80,7 @@ func read[T any](
 	}
 }
 
-// newReading begins a reading of the entries from from to j.last.
+// newReading begins a reading of the entries from from up to j.last.
 func newReading[T any](
 	ctx context.Context, j *Joined, from uint64,
 	sealed func(Sealed, context.Context, uint64) iter.Seq2[T, error], decode func(eventlog.Record) (T, error),
@@ -118,8 +118,8 @@ func (r *reading[T]) run() {
 	}
 }
 
-// through reads a part to its end, and says whether to go on: in another one with a *brokenOffError, in the same one
-// with a *crowdedError.
+// through reads a part to its end. again reports whether to continue: in another part after a *brokenOffError, in the
+// same one after a *crowdedError.
 func (r *reading[T]) through(p *part) (again bool, err error) {
 	if err := r.sameAs(p); err != nil {
 		return false, err
@@ -138,7 +138,8 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 		return false, &eventlog.DamagedError{Path: r.log.dir, Seq: p.end.Seq + 1,
 			Err: fmt.Errorf("the log ends with entry %d, but its scheduler said that it had %d", p.end.Seq, r.last)}
 	}
-	// All that are told, so that their chain reaches back to what was read here; but for those that p told before.
+	// All received records count, so that their chain reaches back to the entries read here, except for the ones that
+	// p sent before.
 	end := p.end
 	if r.by == p && r.seen > end.Seq {
 		end = eventlog.Chain{Seq: r.seen, Hash: r.hash}
@@ -166,7 +167,8 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 	return false, nil
 }
 
-// onward says whether to go on after p's scheduler has told no more, and else with which error the reading ends.
+// onward reports whether to continue after p's scheduler stopped sending. Otherwise it returns the error with which
+// the reading ends.
 func (r *reading[T]) onward(p *part, err error) (again bool, _ error) {
 	var broken *brokenOffError
 	var crowded *crowdedError
@@ -179,7 +181,7 @@ func (r *reading[T]) onward(p *part, err error) (again bool, _ error) {
 	return errors.As(err, &broken) || r.begun && errors.As(err, &crowded), err
 }
 
-// sameAs sees that what was told last is what p has.
+// sameAs checks that p has the last received record.
 func (r *reading[T]) sameAs(p *part) error {
 	if r.seen == 0 || r.seen > p.end.Seq {
 		return nil
@@ -196,7 +198,7 @@ func (r *reading[T]) other() error {
 		Err: errors.New("it is another entry than its scheduler had told before it ended")}
 }
 
-// waitForPlace waits until a reader may have ended that has taken the place of this one, which was cut off.
+// waitForPlace waits until the reader may have ended that took the place of this one, which was disconnected.
 func (r *reading[T]) waitForPlace(p *part, crowded error) error {
 	if r.crowded.IsZero() {
 		r.crowded = time.Now()
@@ -213,7 +215,7 @@ func (r *reading[T]) waitForPlace(p *part, crowded error) error {
 	}
 }
 
-// reopen goes on behind a part whose scheduler told no more.
+// reopen continues after a part whose scheduler stopped sending.
 func (r *reading[T]) reopen(p *part, broken error) error {
 	err := errors.New("it breaks off again and again")
 	if r.stuck++; r.stuck <= maxStuck {
@@ -232,10 +234,9 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 
 // reopen finds where to go on after old broke off. That is old, if its scheduler answers: it cuts off a reader that is
 // slow. Otherwise it is a new part: the log's files, if nobody writes to it any more, or whoever does. A scheduler that
-// ends stops telling before it lets go of the log, and one that begins takes it before it tells. A scheduler that does
-// not say which one it is, as those of early versions, may be another one.
+// ends stops telling before it lets go of the log, and one that begins takes it before it tells.
 func (j *Joined) reopen(ctx context.Context, old *part) error {
-	if info, err := j.client.info(ctx); err == nil && old.by != "" && info.Instance == old.by {
+	if info, err := j.client.info(ctx); err == nil && info.Instance == old.by {
 		return nil
 	}
 	j.mu.Lock()

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// many entries do not fit into what lies between a server and a reader: the server is still at it when the reader
-	// has the first.
+	// many entries do not fit into the buffers between a server and a reader: the server is still sending when the
+	// reader has the first.
 	many = 8000
 	// whole is the size of a segment that is never sealed.
 	whole = 1 << 30
 )
 
-// end ends the scheduler, as it does itself: first it tells no more, then it lets go of the log.
+// end ends the scheduler, as it does itself: first it stops sending, then it lets go of the log.
 func (s *served) end() {
 	s.t.Helper()
 	s.stop()
@@ -35,7 +35,7 @@ func (s *served) end() {
 	}
 }
 
-// takeOver has another scheduler go on with the log, with n more entries, in small segments from then on.
+// takeOver has another scheduler continue with the log, with n more entries, in small segments from then on.
 func (s *served) takeOver(n uint64) {
 	s.t.Helper()
 	var err error
@@ -110,29 +110,6 @@ func TestAReaderWhoseSchedulerEndsReadsOn(t *testing.T) {
 	}
 }
 
-// Two schedulers that do not say which they are, as those of early versions, are not the same one.
-func TestASchedulerWithoutAnInstanceIsNotTakenForTheOneBefore(t *testing.T) {
-	s := serveIn(t, filepath.Join(t.TempDir(), "log"), many, whole)
-	localapi.ForgetInstance(s.server)
-	j := s.mustJoin()
-	defer j.Close()
-	next := uint64(1)
-	for e, err := range j.Read(t.Context(), 1) {
-		if err != nil || e.Seq != next {
-			t.Fatalf("entry %d: %d, %v", next, e.Seq, err)
-		}
-		if next == 100 {
-			s.end()
-			s.takeOver(10)
-			localapi.ForgetInstance(s.server)
-		}
-		next++
-	}
-	if next != many+1 || !j.Reopened() {
-		t.Errorf("read up to entry %d, want %d; reopened %v, want the other scheduler", next-1, many, j.Reopened())
-	}
-}
-
 func TestReadersWhoseSchedulerEndsAllReadOn(t *testing.T) {
 	s := serveIn(t, filepath.Join(t.TempDir(), "log"), many, whole)
 	j := s.mustJoin()
@@ -163,7 +140,7 @@ func TestReadersWhoseSchedulerEndsAllReadOn(t *testing.T) {
 	readers.Wait()
 }
 
-// A reader must not go on in a log that is not the one that it was in.
+// A reader must not continue in a log that is not the one that it was in.
 func TestAReaderDoesNotGoOnInAnotherLog(t *testing.T) {
 	for name, tc := range map[string]struct {
 		n    uint64 // of entries in the other log
@@ -278,7 +255,7 @@ func TestWhatKeepsASchedulerFromReadingItsLogIsSaidOnBothSides(t *testing.T) {
 			case !errors.As(failed, &got) || got.Error() != want.Error():
 				t.Errorf("the reader is told %v, want %v", failed, want)
 			}
-			select { // it was told before the reader
+			select { // it has received it before the reader
 			case err := <-told:
 				if !errors.Is(err, tc.err) {
 					t.Errorf("the scheduler is told %v, want %v", err, tc.err)

@@ -23,23 +23,23 @@ import (
 // socketName is the socket's file in the log's directory.
 const socketName = "api.sock"
 
-// Log is what is served: the log that this process writes to.
+// Log is the served log: the log that this process writes to.
 type Log interface {
 	First() uint64
 	Last() (uint64, error)
 	Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error]
 }
 
-// Info is what there is to read.
+// Info describes the log and its server.
 type Info struct {
 	// First and Last are the first and the last durable entry.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	// Version is the scheduler's.
+	// Version is the scheduler's version.
 	Version string `json:"version"`
-	// PID is its process.
+	// PID is the scheduler's process.
 	PID int `json:"pid"`
-	// Instance is another text for each Server.
+	// Instance differs for each Server.
 	Instance string `json:"instance"`
 }
 
@@ -53,16 +53,16 @@ type Server struct {
 	limits   limits
 	conns    connections
 	readers  chan struct{} // one for each request for records that is being answered
-	socket   fs.FileInfo   // the socket's name, which is removed in the end
+	socket   fs.FileInfo   // the socket's name, which is removed at the end
 	cancel   context.CancelFunc
 	done     chan error
 }
 
 // Serve begins to serve log, whose directory is dir, to the machine's other processes. The caller must have the log
-// open for writing: a socket that is there already is one that a process left which is no more.
+// open for writing: an existing socket was left by a process that has ended.
 //
-// report is told of every error with which the log could not be read for another process, which is told too. It is
-// called by many goroutines.
+// report, which several goroutines may call, gets every error with which the log could not be read for another
+// process. The other process gets it too.
 func Serve(dir string, log Log, version string, report func(error)) (*Server, error) {
 	path := filepath.Join(dir, socketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -98,8 +98,8 @@ func Serve(dir string, log Log, version string, report func(error)) (*Server, er
 	return s, nil
 }
 
-// listen makes the socket, for the directory's owner only. The path of a socket is limited to about a hundred bytes,
-// so that it is named from within its directory where the system can.
+// listen makes the socket, for the directory's owner only. The path of a socket is limited to about a hundred bytes.
+// So it is named from within its directory where the system can.
 func listen(path string) (net.Listener, error) {
 	short, done, err := shorten(path)
 	if err != nil {
@@ -110,14 +110,14 @@ func listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.SetUnlinkOnClose(false) // by then the short name means nothing; Close does it
+	listener.SetUnlinkOnClose(false) // by then the short name has no meaning; Close does it
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil
 }
 
-// Close ends the service and breaks off what is being read. It must be called before the log is closed.
+// Close ends the service and breaks off the answers in progress. It must be called before the log is closed.
 func (s *Server) Close(dir string) error {
 	s.cancel()
 	err := s.http.Close()
@@ -126,7 +126,7 @@ func (s *Server) Close(dir string) error {
 	}
 	path := filepath.Join(dir, socketName)
 	if there, gone := os.Lstat(path); gone != nil || !os.SameFile(there, s.socket) {
-		return err // the directory is another one by now, perhaps with a writer of its own
+		return err // the path leads to another directory by now, perhaps with a writer of its own
 	}
 	if removed := os.Remove(path); !errors.Is(removed, os.ErrNotExist) {
 		err = errors.Join(err, removed)
@@ -202,7 +202,7 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 	_ = out.Flush()
 }
 
-// trouble is what stands in the place of the next record, behind an empty frame, if the log cannot be read.
+// trouble takes the place of the next record, after an empty frame, if the log cannot be read.
 type trouble struct {
 	Text string `json:"text"`
 	// Damaged says that the log is damaged at entry Seq, in the file at Path; Text is then the reason.
@@ -211,7 +211,7 @@ type trouble struct {
 	Path    string `json:"path,omitempty"`
 }
 
-// writeTrouble writes what err says. A write that fails is reported when the caller flushes out.
+// writeTrouble writes the error err. A failing write is reported when the caller flushes out.
 func writeTrouble(out *bufio.Writer, err error) {
 	t := trouble{Text: err.Error()}
 	var damaged *eventlog.DamagedError

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// shorten returns a name of the socket at path that is short enough however deep its directory lies, good until done
+// shorten returns a name of the socket at path that is short enough however long the path is. It is valid until done
 // is called.
 func shorten(path string) (name string, done func(), err error) {
 	dir, err := os.Open(filepath.Dir(path))

@@ -58,7 +58,7 @@ func (d Demand) Same(o Demand) bool {
 // says that if there is room for it at one time, there is at each later one, as far as that is relied on: no pod that
 // is left can be passed over, and where pods were left out of which some say anything about nodes, there is one part
 // only. With several parts one can take the room of another at a later time: which demands are searched by halves
-// decides what is found, in epochs of every behaviour.
+// decides what is found.
 func (d Demand) trimmed() (trimmed Demand, grows bool) {
 	if !d.Passing {
 		return d, true

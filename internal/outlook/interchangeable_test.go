@@ -136,7 +136,7 @@ func TestAnOutlookAnswersAsTryingEachPodAtEachTimeWould(t *testing.T) {
 	})
 }
 
-// byHalves reports whether the time is searched by halves, as it was by the rules of behaviours 1 to 4: there must be
+// byHalves reports whether the time is searched by halves: there must be
 // room for all parts, and for all their pods. Parts with pods to spare count as if they had none if their pods are
 // alike, and either there is no other part, or none of them says anything about nodes.
 func byHalves(parts []naivePart, enough int) bool {

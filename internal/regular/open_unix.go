@@ -4,7 +4,7 @@ package regular
 
 import "syscall"
 
-// What opening must not do: wait for the other end of a pipe, and follow a link.
+// Opening must not wait for the other end of a pipe, nor follow a link.
 const (
 	nonblock = syscall.O_NONBLOCK
 	nofollow = syscall.O_NOFOLLOW

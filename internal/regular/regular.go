@@ -1,12 +1,11 @@
-// Package regular opens the files of logs, which come from elsewhere: a directory that was unpacked, mounted or sent
-// may have a FIFO, a device or a file of any size in the place of any file, and symbolic links to whatever is on this
-// machine.
+// Package regular opens the files of logs, which may come from anywhere. In a directory that was unpacked, mounted or
+// sent, any file may be a FIFO, a device, huge, or a symbolic link to any file on this machine.
 //
-// What is opened is a regular file, or refused with a *NotAFileError, without waiting for anything. What is read as a
-// whole has a limit. Nothing is written through a symbolic link, nor over a file that is there: what is made has a name
-// by chance until it is renamed. A path of a log's directory itself is its user's choice, and may lead through links.
+// It opens a regular file or returns a *NotAFileError, without waiting. Reading a whole file has a limit. It never
+// writes through a symbolic link nor over an existing file: new files have a random name until they are renamed. The
+// path of a log's directory is the user's choice, and may lead through links.
 //
-// The package owns no names and no formats. internal/lint sees that the packages that work on log directories open
+// The package owns no names and no formats. internal/lint checks that the packages that work on log directories open
 // files here.
 package regular
 
@@ -18,10 +17,10 @@ import (
 	"os"
 )
 
-// ErrNotAFile is wrapped by the error about what is no regular file.
+// ErrNotAFile is wrapped by the error about a file that is not regular.
 var ErrNotAFile = errors.New("it is not a regular file")
 
-// ErrTooLarge is wrapped by the error about a file that is larger than any of its kind.
+// ErrTooLarge is wrapped by the error about a file that is larger than any of its kind may be.
 var ErrTooLarge = errors.New("the file is too large")
 
 // Open opens the file at path for reading. It may be a symbolic link to a regular file.
@@ -74,8 +73,8 @@ func OpenIn(dir *os.Root, name string, flag int, perm fs.FileMode) (*os.File, er
 	return f, nil
 }
 
-// explain says, of an error of opening, whether it is because of what stands at path. A link to what is not there, or
-// not now, is not taken for nothing.
+// explain adds to an error of opening whether the kind of the file at path is its cause. It does not treat a link to a
+// missing file as a missing file.
 func explain(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrPermission) {
 		return err
@@ -103,8 +102,7 @@ func notAFile(mode fs.FileMode) error {
 	return fmt.Errorf("%w: it is %s", ErrNotAFile, what)
 }
 
-// ReadFile returns the content of the file at path, which has at most so many bytes. It may be a symbolic link to a
-// regular file.
+// ReadFile returns the content of the file at path, at most most bytes. It may be a symbolic link to a regular file.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -114,7 +112,7 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return content, errors.Join(err, f.Close())
 }
 
-// ReadAll returns the content of f, which Open has opened, and which has at most so many bytes.
+// ReadAll returns the content of f, which Open has opened, at most most bytes.
 func ReadAll(f *os.File, most int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -127,13 +125,13 @@ func ReadAll(f *os.File, most int64) ([]byte, error) {
 	}
 	content := make([]byte, size)
 	n, err := io.ReadFull(io.NewSectionReader(f, 0, size), content)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // it was cut meanwhile
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the file was truncated meanwhile
 		err = nil
 	}
 	return content[:n], err
 }
 
-// Directory returns an error unless a directory, and no link to one, stands at path.
+// Directory returns an error unless path is a directory, and not a link to one.
 func Directory(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// Whatever stands at a path, opening it ends, and gives a regular file or none.
+// Opening any kind of file ends, and gives a regular file or an error.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -54,14 +54,14 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(at("nothing")); err != nil {
-		t.Errorf("%v", err) // OpenFile makes a file where there is none,
+		t.Errorf("%v", err) // OpenFile creates a missing file,
 	}
 	if content, err := os.ReadFile(at("file")); err != nil || string(content) != "content" {
-		t.Errorf("%q, %v", content, err) // and empties none
+		t.Errorf("%q, %v", content, err) // and does not truncate an existing one
 	}
 }
 
-// The same holds within a directory that is held, also for a link that leads to a file in it.
+// The same holds within an open directory, also for a link to a file in it.
 func TestOnlyRegularFilesAreOpenedInADirectory(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -97,7 +97,7 @@ func TestOnlyRegularFilesAreOpenedInADirectory(t *testing.T) {
 	}
 }
 
-// Somebody puts a link in the place of a file again and again: what is opened is never what the link leads to.
+// A process keeps replacing a file by a link: the target of the link is never opened.
 func TestALinkThatComesMeanwhileIsNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -127,7 +127,7 @@ func TestALinkThatComesMeanwhileIsNotFollowed(t *testing.T) {
 				return
 			default:
 			}
-			// A rename over a name is one step: there always is one of the two.
+			// A rename over a name is one step: one of the two always exists.
 			_ = os.Symlink("target", at("other"))
 			_ = os.Rename(at("other"), at("name"))
 			_ = os.Link(at("file"), at("other"))
@@ -149,7 +149,7 @@ func TestALinkThatComesMeanwhileIsNotFollowed(t *testing.T) {
 	<-ended
 }
 
-// What keeps a file from being made is told as it is.
+// An error that prevents the creation of a file is returned as it is.
 func TestWhatIsThereAlreadyIsNoOtherError(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
@@ -162,7 +162,7 @@ func TestWhatIsThereAlreadyIsNoOtherError(t *testing.T) {
 	}
 }
 
-// A file that ends before its size says is read as far as it goes.
+// A file that is shorter than its reported size is read as far as it goes.
 func TestAFileThatIsShorterThanItsSizeIsRead(t *testing.T) {
 	const short = "/sys/kernel/mm/transparent_hugepage/enabled" // it has the size of a page, and a line
 	if info, err := os.Stat(short); err != nil || info.Size() < 1000 {

@@ -1,9 +1,9 @@
 // Package archive moves old segments of a log to another directory, once a snapshot makes them dispensable.
 //
-// It owns the decision what may be moved: the sealed segments that lie wholly before a point and below a snapshot that
-// was compared with the entries. It never moves anything that it has not read without fault, and never leaves a log
-// without a snapshot to begin with. The moving itself, and the note in the log where the segments are, is the
-// backend's (boltlog.Archive).
+// It owns the decision which segments may be moved: the sealed ones that lie wholly before a point and before a
+// snapshot whose state was compared with the entries. It never moves a segment before it has read it without errors,
+// and never leaves a log without a snapshot to begin with. The backend moves the files, and notes their new place in
+// the log (boltlog.Archive).
 //
 // Start reading at Run.
 package archive
@@ -20,11 +20,11 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/bundle"
 )
 
-// A Point tells old entries from others: a moment of the log, or an age, which is counted back from the log's last
-// entry by the entries' own time.
+// A Point separates old entries from others. It is a moment of the log, or an age, counted back from the log's last
+// entry by the entries' own times.
 type Point struct{ moment logs.Moment }
 
-// ParsePoint reads the value of --before. Errors are *logs.RequestErrors.
+// ParsePoint parses the value of --before. Its errors are *logs.RequestErrors.
 func ParsePoint(text string) (Point, error) {
 	moment := text
 	if age, err := time.ParseDuration(text); err == nil && age > 0 {
@@ -37,33 +37,33 @@ func ParsePoint(text string) (Point, error) {
 	return Point{m}, nil
 }
 
-// Options say what is archived, and how the log is read for it.
+// Options select the segments to archive, and configure the reading of the log.
 type Options struct {
 	logs.Options
 	// Before is the point before which segments are archived.
 	Before Point
-	// Dir is where they go; it is made if it is not there.
+	// Dir is the target directory; it is made if it does not exist.
 	Dir string
-	// Moved, if it is not nil, is told how many bytes of how many are moved.
+	// Moved, if not nil, gets the number of bytes moved so far, and the total.
 	Moved func(done, total int64)
 }
 
-// Report says what Run has done.
+// Report is the result of Run.
 type Report struct {
 	Path string `json:"path"`
-	// Before is the entry that Options.Before stands for.
+	// Before is the entry that Options.Before means.
 	Before uint64 `json:"before"`
-	// Snapshot is the entry of the snapshot that makes what is archived dispensable; 0 if none was looked for, because
-	// nothing is that old.
+	// Snapshot is the entry of the snapshot that makes the archived segments dispensable; 0 if no entry is old enough
+	// to need one.
 	Snapshot uint64 `json:"snapshot"`
-	// Segments is how many files were moved, with First to Last in them; 0 if there were none to move.
+	// Segments is the number of files that were moved, with entries First to Last; 0 if there were none to move.
 	Segments int    `json:"segments"`
 	First    uint64 `json:"first,omitempty"`
 	Last     uint64 `json:"last,omitempty"`
 	Bytes    int64  `json:"bytes"`
 	Dir      string `json:"dir,omitempty"`
-	// Leaps are where the time of the entries that Retain looked at goes ahead by more than a day: a scheduler stood
-	// still there, or the clock was set. Each counts for a day.
+	// Leaps are the places where the time of the entries that Retain examined jumps by more than a day: the scheduler
+	// was not running, or the clock was set. Each counts as one day.
 	Leaps []Leap `json:"leaps,omitempty"`
 }
 
@@ -104,8 +104,8 @@ func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 	return r, err
 }
 
-// keepSnapshot sees that the snapshot is there which the log depends on from now on. A writer knows by now that it is
-// to keep it, but may have dropped it just before.
+// keepSnapshot makes sure that the snapshot exists on which the log depends from now on. A writer knows by now that it
+// must keep it, but may have dropped it just before.
 func (r *Report) keepSnapshot(data []byte) error {
 	dir := logs.SnapshotsOf(r.Path)
 	seqs, err := dir.List()
@@ -115,8 +115,8 @@ func (r *Report) keepSnapshot(data []byte) error {
 	return dir.Add(r.Snapshot, data)
 }
 
-// findSnapshot finds the entry that the point stands for, and the newest usable snapshot of it or of one before it,
-// which it returns; none, and no error, if nothing is that old.
+// findSnapshot finds the entry that the point means, and the newest usable snapshot of it or of an earlier entry. It
+// returns that snapshot; none, and no error, if no entry is that old.
 func (r *Report) findSnapshot(ctx context.Context, opts Options) ([]byte, error) {
 	log, err := opts.Open(ctx, r.Path)
 	if err != nil {
@@ -149,14 +149,14 @@ func (r *Report) findSnapshot(ctx context.Context, opts Options) ([]byte, error)
 	if err := log.Confirm(ctx, m); err != nil {
 		return nil, fmt.Errorf("nothing is archived: %w", err)
 	}
-	snap, err := log.EncodeSnapshot(m) // the file may be gone already
+	snap, err := log.EncodeSnapshot(m) // the file may be deleted already
 	if err != nil {
 		return nil, err
 	}
 	return snap, checkWhole(ctx, log)
 }
 
-// adviceOnSnapshots says how to come to a snapshot where there is none old enough.
+// adviceOnSnapshots says how to get a snapshot where none is old enough.
 func (r *Report) adviceOnSnapshots(log *logs.Source, last uint64) string {
 	if log.MayTakeSnapshots() == nil {
 		return fmt.Sprintf("write one with rollcall log snapshot %s --at %d", r.Path, min(max(r.Before, 2)-1, last))
@@ -170,8 +170,8 @@ func (r *Report) adviceOnSnapshots(log *logs.Source, last uint64) string {
 	return advice + "there is none yet, wait for the first"
 }
 
-// checkWhole reads what is to be archived and was not read to compare the snapshot: damage must be found before it is
-// out of the way, behind that one.
+// checkWhole reads the segments to archive that were not read while comparing the snapshot: damage must be found
+// before the segments are moved away.
 func checkWhole(ctx context.Context, log *logs.Source) error {
 	base, err := log.Base()
 	if err != nil {
@@ -194,7 +194,7 @@ func checkWhole(ctx context.Context, log *logs.Source) error {
 	return nil
 }
 
-// find returns the entry that the point stands for: all before it are old. What was taken for a time is reported.
+// find returns the entry that the point means: all entries before it are old. It reports the entry chosen for a time.
 func (p Point) find(ctx context.Context, log *logs.Source) (uint64, error) {
 	seq, at, err := p.moment.In(ctx, log)
 	if err != nil || seq > 0 {

@@ -9,16 +9,16 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// maxGap is how much of the time between two neighbouring entries counts at the most when the age of entries is told. A
-// clock that is set far ahead looks like a scheduler that stood still for as long: nothing goes because of it. What a
-// real pause of more than that costs is that entries are kept for longer.
+// maxGap is the most that the time between two neighbouring entries counts for their age. A clock that is set far
+// ahead looks like a scheduler that did not run for as long: no entry is removed because of it. The price is that
+// entries before a real pause of more than a day are kept for longer.
 const maxGap = 24 * time.Hour
 
-// Leap is a place in a log where the time of entries goes ahead by more than a day from one to the next.
+// Leap is a place in a log where the time jumps by more than a day from one entry to the next.
 type Leap struct {
-	// Seq is the entry behind it.
+	// Seq is the entry after it.
 	Seq uint64 `json:"seq"`
-	// By is by how much.
+	// By is the length of the jump.
 	By time.Duration `json:"by"`
 }
 
@@ -29,7 +29,7 @@ type instant struct {
 }
 
 // leapsBetween returns the leaps between two entries, in order. at returns the time of an entry; times never go back.
-// So a part of the log that takes no more than maxGap has none, and is not looked at.
+// So a part of the log that takes at most maxGap has none, and is not examined.
 func leapsBetween(at func(uint64) (eventlog.Time, error), from, to instant) ([]Leap, error) {
 	passed := to.at.Sub(from.at)
 	switch {
@@ -51,13 +51,13 @@ func leapsBetween(at func(uint64) (eventlog.Time, error), from, to instant) ([]L
 	return append(before, behind...), err
 }
 
-// ages tells how old entries are when the last one is written, by their own times.
+// ages has the ages of entries at the time of the last one, by their own times.
 type ages struct {
 	last  instant
 	leaps []Leap
 }
 
-// of returns the age of an entry, without what leaps behind it take beyond maxGap.
+// of returns the age of an entry, in which each later leap counts as maxGap.
 func (a *ages) of(e instant) time.Duration {
 	age := a.last.at.Sub(e.at)
 	for _, leap := range a.leaps {

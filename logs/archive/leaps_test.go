@@ -32,7 +32,7 @@ func TestAClockThatIsSetAheadRemovesNothing(t *testing.T) {
 	if files, err := boltlog.OwnFiles(path); err != nil || len(files) != 10 {
 		t.Errorf("%d segments are left, error %v", len(files), err)
 	}
-	// What is older by the other entries' times goes all the same; there is no snapshot for it here.
+	// Entries that are older by the other entries' times are removed all the same; there is no snapshot for it here.
 	report, err = Retain(t.Context(), path, Retention{Age: 24*time.Hour + 30*time.Minute})
 	if err != nil || report.Before != 25 || report.Snapshot != 0 {
 		t.Errorf("%+v, error %v, want entries before 25 to go", report, err)

@@ -9,24 +9,26 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// Retention says how much of a log is kept. What is older goes in whole segments, the oldest first; the segment that is
-// written to and the one before it always stay.
+// Retention limits the part of a log that is kept. Older entries are removed in whole segments, the oldest first. The
+// segment that is written to and the one before it always stay.
 type Retention struct {
 	logs.Options
-	// Age is the age from which on entries go; 0 for none. It is told by the times of the entries themselves, against
-	// that of the last one, and not by the clock of this machine, which may be wrong. Between two entries no more than
-	// a day counts: see Report.Leaps.
+	// Age is the age from which entries are removed; 0 for none. It is measured from the last entry by the entries'
+	// own times, and not by the clock of this machine, which may be wrong. The time between two entries counts as at
+	// most a day: see Report.Leaps.
 	Age time.Duration
-	// Bytes is the size of the log's segments above which the oldest go; 0 for none. Snapshots do not count.
+	// Bytes is the total size of the log's segments above which the oldest are removed; 0 for none. Snapshots do not
+	// count.
 	Bytes int64
-	// Dir is where they go; if it is empty they are removed.
+	// Dir is the target directory; if it is empty the segments are removed.
 	Dir string
 }
 
-// Retain moves or removes what a log is not to keep any more. A writer may have the log. Nothing goes without a
-// snapshot behind it whose state was compared with the entries. If there is none yet, a later call does it.
+// Retain moves or removes the entries that a log need not keep. The log may have a writer. No entry is removed without
+// a later snapshot whose state was compared with the entries. If there is none yet, a later call removes them.
 //
-// The report's Before is 0 if nothing is to go, and its Snapshot is 0 if something is and there is no snapshot for it.
+// The report's Before is 0 if no entry is to be removed, and its Snapshot is 0 if some are and there is no snapshot
+// for it.
 func Retain(ctx context.Context, name string, keep Retention) (*Report, error) {
 	path, err := logs.Path(name)
 	if err != nil {
@@ -81,7 +83,7 @@ func sizeOf(files []boltlog.SegmentFile) (size int64) {
 	return size
 }
 
-// end returns the last entry of the segments that are to go, 0 for none.
+// end returns the last entry of the segments to remove, 0 for none.
 func (r *Retention) end(ctx context.Context, log *logs.Source, files []boltlog.SegmentFile, report *Report,
 ) (end uint64, err error) {
 	var known *ages
@@ -109,7 +111,7 @@ func (r *Retention) end(ctx context.Context, log *logs.Source, files []boltlog.S
 	return end, nil
 }
 
-// snapshotBehind finds the first usable snapshot of entry end or of one behind it, compares it with the entries, and
+// snapshotBehind finds the first usable snapshot of entry end or a later one, compares it with the entries, and
 // returns it; nil, and no error, if there is none.
 func (r *Report) snapshotBehind(ctx context.Context, log *logs.Source, end uint64) ([]byte, error) {
 	last, err := log.Last()
@@ -141,7 +143,7 @@ func (r *Report) snapshotBehind(ctx context.Context, log *logs.Source, end uint6
 	return snap, checkWhole(ctx, log)
 }
 
-// dropSnapshots removes the snapshots of entries that were removed: nothing that is there can be read from them on.
+// dropSnapshots removes the snapshots of removed entries: no entry can be read after them.
 func (r *Report) dropSnapshots() error {
 	dir := logs.SnapshotsOf(r.Path)
 	seqs, err := dir.List()

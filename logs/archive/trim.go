@@ -9,33 +9,33 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// TrimOptions say what is taken out of a stream, and how the log is read for it.
+// TrimOptions select the entries to remove from a stream, and configure the reading of the log.
 type TrimOptions struct {
 	logs.Options
-	// Before is the point before which entries are taken out.
+	// Before is the point before which entries are removed.
 	Before Point
-	// Copy is the name of the log that has them, too.
+	// Copy is the name of the log that also has them.
 	Copy string
 }
 
-// Trimmed says what Trim has done.
+// Trimmed is the result of Trim.
 type Trimmed struct {
 	Path string `json:"path"`
-	// Before is the entry that TrimOptions.Before stands for, and Snapshot that of the snapshot that makes what goes
-	// dispensable; 0 if nothing is that old.
+	// Before is the entry that TrimOptions.Before means, and Snapshot the entry of the snapshot that makes the removed
+	// entries dispensable; 0 if no entry is that old.
 	Before   uint64 `json:"before"`
 	Snapshot uint64 `json:"snapshot"`
 	Copy     string `json:"copy"`
-	// From is the entry with which the log began, and First the one with which it begins now.
+	// From was the log's first entry, and First is its first entry now.
 	From  uint64 `json:"from"`
 	First uint64 `json:"first"`
-	// Messages is how many messages of the stream went, and Bytes what it is smaller by.
+	// Messages is the number of removed messages of the stream, and Bytes the decrease of its size.
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
 }
 
-// Trim takes old entries out of the stream of a log in NATS JetStream, which a copy has and a snapshot stands for. Both
-// are compared with the log first. A writer may have the log.
+// Trim removes old entries from the stream of a log in NATS JetStream, if a copy has them and a snapshot covers them.
+// It compares both with the log first. The log may have a writer.
 func Trim(ctx context.Context, name string, opts TrimOptions) (*Trimmed, error) {
 	if !logs.InStream(name) {
 		return nil, logs.Refuse("%s is in no stream: rollcall log archive moves the old segments of a log in a "+
@@ -62,8 +62,8 @@ func Trim(ctx context.Context, name string, opts TrimOptions) (*Trimmed, error) 
 	return r, nil
 }
 
-// limit returns the entry before which entries may go: that of the point, or the one behind the newest snapshot before
-// that, which is compared with the entries.
+// limit returns the entry before which entries may be removed: the point's entry, or the entry after the newest
+// snapshot before that, which it compares with the entries.
 func (r *Trimmed) limit(ctx context.Context, log *logs.Source, point Point) (uint64, error) {
 	var err error
 	if r.Before, err = point.find(ctx, log); err != nil || r.Before <= log.First() {
@@ -86,7 +86,7 @@ func (r *Trimmed) limit(ctx context.Context, log *logs.Source, point Point) (uin
 	return min(r.Before, r.Snapshot+1), nil
 }
 
-// compare reads the copy's records of what is to go, and returns an error unless they are the log's.
+// compare reads the copy's records of the entries to remove, and returns an error unless they are the log's.
 func (r *Trimmed) compare(ctx context.Context, log *logs.Source, last uint64, opts TrimOptions) error {
 	advice := fmt.Sprintf("run rollcall log copy %s %s first", r.Path, r.Copy)
 	other, err := opts.Open(ctx, opts.Copy)

@@ -102,6 +102,8 @@ const (
 	Unreadable NotComparedKind = "Unreadable"
 	// Newer: a newer version of Rollcall wrote the log, in a format that this one does not know.
 	Newer NotComparedKind = "Newer"
+	// Older: the log was written before the first release, in a format that this version does not read.
+	Older NotComparedKind = "Older"
 	// BeingWritten: the log is being written to, and its writer has not told as much.
 	BeingWritten NotComparedKind = "BeingWritten"
 )
@@ -113,13 +115,16 @@ func kindOf(err error) NotComparedKind {
 	var archived *eventlog.ArchivedError
 	var noLog *logs.NoLogError
 	var unreadable *eventlog.UnreadableError
-	var newerEntry *eventlog.NewerFormatError
-	var newerLog *boltlog.FormatError
+	var entryFormat *eventlog.FormatError
+	var logFormat *boltlog.FormatError
 	var newerBundle *bundle.FormatError
 	switch {
 	case errors.As(err, &unreadable):
 		return Unreadable
-	case errors.As(err, &newerEntry), errors.As(err, &newerLog), errors.As(err, &newerBundle):
+	case errors.As(err, &entryFormat) && entryFormat.Format < eventlog.FormatVersion,
+		errors.As(err, &logFormat) && logFormat.Format < boltlog.Format:
+		return Older
+	case entryFormat != nil, logFormat != nil, errors.As(err, &newerBundle):
 		return Newer
 	case errors.As(err, &damage), errors.As(err, &damagedBundle):
 		return Damaged

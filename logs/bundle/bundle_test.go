@@ -148,7 +148,7 @@ func open(data []byte) (*bundle.Bundle, error) {
 	return bundle.New(bytes.NewReader(data), int64(len(data)), "x.bundle", nil)
 }
 
-// printed is what log cat would print.
+// printed returns the output of log cat.
 func printed(t testing.TB, entries iter.Seq2[eventlog.Entry, error], last uint64) string {
 	t.Helper()
 	var out []byte
@@ -321,7 +321,7 @@ func unpacked(t testing.TB, content []byte) []byte {
 	return out
 }
 
-// TestALieWithRightChecksumsIsFound has whoever changed the bundle compute the checksums anew.
+// TestALieWithRightChecksumsIsFound changes a bundle and computes the checksums again.
 func TestALieWithRightChecksumsIsFound(t *testing.T) {
 	o := logOf(t)
 	good := write(t, o, o.plans()["behind a snapshot"])

@@ -81,7 +81,7 @@ func TestAHostileBundleTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// What stands in a manifest a thousand times is decoded once.
+// Repeated fields of a manifest are decoded once.
 func TestAManifestOfRepetitionsTakesLittleMemory(t *testing.T) {
 	o := logOf(t)
 	p := takeApart(t, write(t, o, o.plans()["of one entry"]))
@@ -95,7 +95,7 @@ func TestAManifestOfRepetitionsTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// encoded is the manifest as it stands in a file.
+// encoded is the manifest as it is in a file.
 func encoded(t testing.TB, m *bundle.Manifest) []byte {
 	t.Helper()
 	var buf bytes.Buffer

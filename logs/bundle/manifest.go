@@ -10,49 +10,51 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// Format is the version of the layout that Write writes, and the highest that Open reads. Versions are a ladder:
-// none is ever reused. All versions begin with the same eight bytes and the version, and end with the SHA-256
-// of all that is before it.
+// Format is the version of the layout that Write writes, and the highest that Open reads. Version numbers are never
+// reused. All versions begin with the same eight bytes and the version, and end with the SHA-256 of everything before
+// it.
 //
 //	1  the first format
 const Format = 1
 
 const (
 	magic = "rollbndl"
-	// maxManifest is the size in bytes that no manifest exceeds; a configuration is the most of it.
+	// maxManifest is the largest size of a manifest in bytes; most of it is the configuration.
 	maxManifest = 16 << 20
-	// maxRatio is how many bytes of records one byte of the file may unpack to, beside maxRatioFloor of them. Every
-	// record has 36 bytes that no packing makes smaller: real ones stay below a twentieth of it.
+	// One byte of the file may unpack to at most maxRatio bytes of records, with maxRatioFloor bytes in addition.
+	// Every record has 36 bytes that no packing makes smaller: real ones stay below a twentieth of the limit.
 	maxRatio      = 1000
 	maxRatioFloor = 1 << 20
 	// window is the zstd window in bytes, hence about the memory that packing and unpacking take.
 	window = 4 << 20
 )
 
-// Manifest is what a bundle says of itself.
+// Manifest describes a bundle.
 type Manifest struct {
-	// Version is that of the binary that wrote the bundle.
+	// Version is the version of the program that wrote the bundle.
 	Version string `json:"version"`
-	// From is the first entry that was asked for. Entries from First on are there, because the state before First
-	// was known.
+	// From is the first requested entry. The bundle has the entries from First on, because the state before First was
+	// known.
 	From uint64 `json:"from"`
 	// First and Last are the first and the last entry, FirstTime and LastTime their times.
 	First     uint64 `json:"first"`
 	Last      uint64 `json:"last"`
 	FirstTime string `json:"firstTime"`
 	LastTime  string `json:"lastTime"`
-	// Epoch is the last entry's; EpochVersion is the binary's that wrote it, "" if the epoch began before First.
+	// Epoch is the last entry's epoch; EpochVersion is the version of the program that wrote it, "" if the epoch began
+	// before First.
 	Epoch        uint64 `json:"epoch"`
 	EpochVersion string `json:"epochVersion,omitempty"`
 	// Config is the effective KubeSchedulerConfiguration at the last entry.
 	Config json.RawMessage `json:"config,omitempty"`
-	// Origin is the place in the log's chain and tree behind which First stands.
+	// Origin is the place in the log's chain and tree just before First.
 	Origin eventlog.Origin `json:"origin"`
-	// LastHash is the hash of the last entry's record, hexadecimal, and Root that of the log's hash tree up to it,
-	// in base64 as checkpoints have it.
+	// LastHash is the hash of the last entry's record, in hexadecimal, and Root the root of the log's hash tree up to
+	// it, in base64 as in checkpoints.
 	LastHash string `json:"lastHash"`
 	Root     string `json:"root"`
-	// Damage says what stands behind Last in the log that the bundle was made of, if that is why it ends there.
+	// Damage describes the damage after Last in the log that the bundle was made from, if the bundle ends there
+	// because of it.
 	Damage string `json:"damage,omitempty"`
 	// Snapshot is the size of the snapshot in bytes, 0 if there is none, because Origin is the log's beginning.
 	Snapshot uint64 `json:"snapshotBytes"`
@@ -62,10 +64,10 @@ type Manifest struct {
 	Digest string `json:"digest"`
 }
 
-// Entries is how many entries the bundle has.
+// Entries is the number of entries of the bundle.
 func (m *Manifest) Entries() uint64 { return m.Last - m.First + 1 }
 
-// check says what is wrong with a manifest, as far as it shows without the rest of the file.
+// check returns an error if a manifest is invalid, as far as it shows without the rest of the file.
 func (m *Manifest) check() error {
 	switch {
 	case m.Origin.Seq+1 != m.First:
@@ -82,11 +84,11 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// encode returns the manifest as it stands in a file.
+// encode returns the manifest as it is in a file.
 func (m *Manifest) encode() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // the configuration stands there byte by byte
+	enc.SetEscapeHTML(false) // the configuration is kept byte by byte
 	if err := enc.Encode(m); err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func decodeManifest(data []byte) (*Manifest, error) {
 	type fields Manifest
 	in := struct {
 		*fields
-		Origin json.RawMessage `json:"origin"` // what is there a thousand times is decoded once
+		Origin json.RawMessage `json:"origin"` // repeated fields are decoded once
 	}{fields: (*fields)(m)}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -129,7 +131,7 @@ type DamagedError struct {
 	Path string
 	// Check is the check that failed: "length", "checksum", "manifest", "snapshot", "records" or "digest".
 	Check string
-	// Err says more.
+	// Err has the details.
 	Err error
 }
 
@@ -138,13 +140,13 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s: the bundle is damaged: its %s: %v", e.Path, e.Check, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the details.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // FormatError says that a newer program wrote the bundle.
 type FormatError struct {
 	Path string
-	// Format is the bundle's; this program reads up to the constant Format.
+	// Format is the bundle's format; this program reads up to the constant Format.
 	Format uint32
 }
 
@@ -158,7 +160,7 @@ func (e *FormatError) Error() string {
 	)
 }
 
-// A tally follows records in order: it checks each against the one before it, and sums up what a manifest says.
+// A tally follows records in order: it checks each against the one before it, and collects the facts of a manifest.
 type tally struct {
 	header eventlog.Header // the last record's
 	end    eventlog.Chain
@@ -168,12 +170,12 @@ type tally struct {
 	bytes  uint64
 }
 
-// newTally returns the tally of the records behind origin.
+// newTally returns the tally of the records after origin.
 func newTally(origin eventlog.Origin) tally {
 	return tally{end: origin.End(), tree: origin.Tree.Clone()}
 }
 
-// take counts the next record in.
+// take adds the next record.
 func (t *tally) take(rec []byte) (eventlog.Entry, error) {
 	before := t.end.Seq
 	e, err := t.end.Entry(rec)
@@ -183,6 +185,9 @@ func (t *tally) take(rec []byte) (eventlog.Entry, error) {
 		if t.header.Seq > 0 || before == 0 {
 			err = h.Follows(t.header)
 		}
+	}
+	if format := new(eventlog.FormatError); errors.As(err, &format) {
+		return e, &eventlog.FormatError{Seq: before + 1, Format: format.Format}
 	}
 	if err != nil {
 		return e, fmt.Errorf("entry %d: %w", before+1, err)

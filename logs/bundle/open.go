@@ -15,13 +15,13 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// headSize is the size of what stands before the manifest, minSize of a bundle with nothing in it.
+// headSize is the size of the part before the manifest, minSize the size of an empty bundle.
 const (
 	headSize = len(magic) + 4 + 4
 	minSize  = headSize + 2*sha256.Size
 )
 
-// A Bundle is an open bundle: an eventlog.Reader, of a log to which nothing is appended. It is safe for concurrent use.
+// A Bundle is an open bundle: an eventlog.Reader of a log that does not grow. It is safe for concurrent use.
 type Bundle struct {
 	manifest Manifest
 	name     string
@@ -34,7 +34,7 @@ type Bundle struct {
 
 var _ eventlog.Reader = (*Bundle)(nil)
 
-// Is says whether the file at path is a bundle, by its first bytes. What cannot be read is none.
+// Is reports whether the file at path is a bundle, by its first bytes. An unreadable file is none.
 func Is(path string) bool {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -47,7 +47,8 @@ func Is(path string) bool {
 }
 
 // Open opens the bundle at path and checks it from end to end. progress, if it is not nil, is called now and
-// then with the last entry checked. Errors: ErrNotABundle, a *FormatError, a *DamagedError, or those of the file.
+// then with the last entry checked. Errors: ErrNotABundle, a *FormatError, an *eventlog.FormatError, a *DamagedError,
+// or those of the file.
 func Open(path string, progress func(seq uint64)) (*Bundle, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -65,7 +66,7 @@ func Open(path string, progress func(seq uint64)) (*Bundle, error) {
 	return b, nil
 }
 
-// New is Open for a bundle of the given size in bytes that stands in file; name is for errors.
+// New is Open for a bundle of the given size in bytes that is in file; name is for errors.
 func New(file io.ReaderAt, size int64, name string, progress func(seq uint64)) (*Bundle, error) {
 	b := &Bundle{name: name, file: file, close: func() error { return nil }, end: size - sha256.Size}
 	if err := b.readHead(size); err != nil {
@@ -80,15 +81,20 @@ func New(file io.ReaderAt, size int64, name string, progress func(seq uint64)) (
 	return b, nil
 }
 
+// damaged says that err, which was found by a check, is damage, unless the system could not read the file, or another
+// version wrote an entry in a format that this one does not read.
 func (b *Bundle) damaged(check string, err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		return &eventlog.UnreadableError{Path: b.name, Err: err}
 	}
+	if format := new(eventlog.FormatError); errors.As(err, &format) {
+		return &eventlog.FormatError{Path: b.name, Seq: format.Seq, Format: format.Format}
+	}
 	return &DamagedError{Path: b.name, Check: check, Err: err}
 }
 
-// readHead reads what stands before the snapshot.
+// readHead reads the part before the snapshot.
 func (b *Bundle) readHead(size int64) error {
 	begin := make([]byte, headSize)
 	n, err := b.file.ReadAt(begin, 0)
@@ -105,7 +111,7 @@ func (b *Bundle) readHead(size int64) error {
 	}
 	format, length := binary.BigEndian.Uint32(begin[len(magic):]), int64(binary.BigEndian.Uint32(begin[len(magic)+4:]))
 	if format != Format {
-		// The checksum is asked first: it tells a newer format from a flipped bit.
+		// The checksum comes first: it tells a newer format from a flipped bit.
 		if err := b.checkSum(); err != nil {
 			return err
 		}
@@ -196,7 +202,7 @@ func (b *Bundle) checkContent(progress func(seq uint64)) error {
 	return b.checkClaims(&r.tally, s)
 }
 
-// checkClaims compares the manifest with what the records are.
+// checkClaims compares the manifest with the records.
 func (b *Bundle) checkClaims(t *tally, s *snapshot.Snapshot) error {
 	claims := []struct {
 		what     string
@@ -222,7 +228,7 @@ func (b *Bundle) checkClaims(t *tally, s *snapshot.Snapshot) error {
 	return nil
 }
 
-// Manifest returns what the bundle says of itself, and was found to be so.
+// Manifest returns the bundle's manifest, which was checked.
 func (b *Bundle) Manifest() Manifest { return b.manifest }
 
 // Snapshot returns the snapshot of the entry before the first one; empty if the bundle begins with entry 1.
@@ -234,7 +240,7 @@ func (b *Bundle) Snapshot() ([]byte, error) {
 	return snap, nil
 }
 
-// checkSnapshot checks that the snapshot is whole and the place that the records follow; nil if there is none.
+// checkSnapshot checks that the snapshot is whole and that the records follow its place; nil if there is none.
 func (b *Bundle) checkSnapshot(snap []byte) (*snapshot.Snapshot, error) {
 	if len(snap) == 0 {
 		return nil, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// OpenMemory returns how many bytes of memory opening a bundle of so many bytes takes at the most, at a time: beside
-// the window and the manifest, the snapshot and one record, however many there are.
+// OpenMemory returns the largest amount of memory, in bytes, that opening a bundle of the given size takes at a time.
+// It consists of the window, the manifest, the snapshot and one record, however many there are.
 func OpenMemory(size int) uint64 {
 	const around = 48 << 20
 	record := min(limit(uint64(size)), eventlog.MaxRecord)
@@ -35,7 +35,7 @@ type recordReader struct {
 	buf    []byte
 }
 
-// reader begins at the first record.
+// reader returns a recordReader at the first record.
 func (b *Bundle) reader() (*recordReader, error) {
 	packed := io.NewSectionReader(b.file, b.records, b.end-b.records)
 	zip, err := zstd.NewReader(packed,
@@ -43,12 +43,12 @@ func (b *Bundle) reader() (*recordReader, error) {
 	if err != nil {
 		return nil, b.damaged("records", err)
 	}
-	// What is said to be in the stream bounds what is read of it: one byte more shows that it is another.
+	// The manifest's size of the stream bounds the bytes that are read: one byte more shows that it is another.
 	in := bufio.NewReaderSize(io.LimitReader(zip, int64(b.manifest.Records)+1), 64<<10)
 	return &recordReader{bundle: b, zip: zip, in: in, tally: newTally(b.manifest.Origin)}, nil
 }
 
-// next returns the next record, which is the reader's until the next call, and its entry.
+// next returns the next record, which is valid until the next call, and its entry.
 func (r *recordReader) next() ([]byte, eventlog.Entry, error) {
 	seq := r.tally.end.Seq + 1
 	var length [lengthSize]byte
@@ -60,7 +60,7 @@ func (r *recordReader) next() ([]byte, eventlog.Entry, error) {
 		err := fmt.Errorf("entry %d: %d bytes exceed the %d of a record", seq, n, eventlog.MaxRecord)
 		return nil, eventlog.Entry{}, r.bundle.damaged("records", err)
 	}
-	for r.buf = r.buf[:0]; len(r.buf) < n; { // it takes memory as the bytes come, not as they are said to be
+	for r.buf = r.buf[:0]; len(r.buf) < n; { // memory is allocated as the bytes come, not as announced
 		step := min(n-len(r.buf), max(64<<10, len(r.buf)))
 		r.buf = slices.Grow(r.buf, step)[:len(r.buf)+step]
 		if _, err := io.ReadFull(r.in, r.buf[len(r.buf)-step:]); err != nil {
@@ -75,7 +75,7 @@ func (r *recordReader) next() ([]byte, eventlog.Entry, error) {
 	return rec, e, nil
 }
 
-// atEnd checks that nothing follows.
+// atEnd checks that the stream has ended.
 func (r *recordReader) atEnd() error {
 	_, err := r.in.ReadByte()
 	switch {
@@ -89,7 +89,7 @@ func (r *recordReader) atEnd() error {
 
 func (r *recordReader) close() { r.zip.Close() }
 
-// each hands f the records and entries from an entry on, until ctx ends.
+// each calls f with the records and entries from an entry on, until ctx ends.
 func (b *Bundle) each(
 	ctx context.Context, from uint64, f func(rec eventlog.Record, e eventlog.Entry) (more bool),
 ) error {
@@ -144,7 +144,7 @@ func (b *Bundle) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Re
 	}
 }
 
-// KnownTree implements eventlog.Reader: it knows that of the place where the bundle begins.
+// KnownTree implements eventlog.Reader: it knows the tree at the place where the bundle begins.
 func (b *Bundle) KnownTree(_ context.Context, size uint64) (merkle.Tree, error) {
 	if size < b.manifest.Origin.Seq {
 		return merkle.Tree{}, b.archived(size)
@@ -184,5 +184,5 @@ func (b *Bundle) First() uint64 { return b.manifest.First }
 // Last implements eventlog.Reader.
 func (b *Bundle) Last() (uint64, error) { return b.manifest.Last, nil }
 
-// Close lets go of the file.
+// Close closes the file.
 func (b *Bundle) Close() error { return b.close() }

@@ -18,19 +18,19 @@ import (
 // lengthSize is the size of a record's length before it.
 const lengthSize = 4
 
-// Plan says what a bundle is to carry.
+// Plan describes the bundle to write.
 type Plan struct {
-	// First and Last are the first and the last entry. From is the first that was asked for, 0 for First.
+	// First and Last are the first and the last entry. From is the first requested one, 0 for First.
 	First, From, Last uint64
-	// UntilDamage lets the bundle end before Last, where the log is damaged. Damage says what is known already of
-	// damage behind Last.
+	// UntilDamage lets the bundle end before Last, where the log is damaged. Damage describes damage after Last that
+	// is already known.
 	UntilDamage bool
 	Damage      string
-	// Snapshot is that of entry First-1, empty for a range that begins with entry 1.
+	// Snapshot is the snapshot of entry First-1, empty for a range that begins with entry 1.
 	Snapshot []byte
 	// Config is the configuration at entry First-1.
 	Config []byte
-	// Version is the binary's.
+	// Version is the program's version.
 	Version string
 	// Progress is called now and then with the last entry read, twice over the range; nil is not called.
 	Progress func(seq uint64)
@@ -42,9 +42,8 @@ func (p *Plan) progress(seq uint64) {
 	}
 }
 
-// Write writes a bundle of what plan says of the log. It reads the range twice: once to sum it up in the
-// manifest, which stands before it. It returns the manifest and the size of the bundle in bytes. Errors are those of
-// src and of w.
+// Write writes the bundle that plan describes. It reads the range twice: the first time to compute the manifest, which
+// comes before it. It returns the manifest and the size of the bundle in bytes. Its errors come from src and w.
 func Write(
 	ctx context.Context, w io.Writer, src eventlog.RecordReader, plan Plan,
 ) (m *Manifest, size uint64, err error) {
@@ -82,7 +81,7 @@ func write(ctx context.Context, w io.Writer, src eventlog.RecordReader, plan *Pl
 	return m, err
 }
 
-// survey reads the range, and sums it up.
+// survey reads the range and computes the manifest.
 func survey(ctx context.Context, src eventlog.RecordReader, plan *Plan) (*Manifest, error) {
 	origin, err := eventlog.OriginAt(ctx, src, plan.First-1)
 	if err != nil {
@@ -142,7 +141,7 @@ func digestRecord(digest hash.Hash, rec []byte) {
 	digest.Write(rec)
 }
 
-// pack writes the records, and sees that they are those that were summed up.
+// pack writes the records, and checks that they are the ones in the manifest.
 func pack(ctx context.Context, w io.Writer, src eventlog.RecordReader, m *Manifest, plan *Plan) error {
 	packed := &counter{w: w}
 	zip, err := zstd.NewWriter(packed, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
@@ -185,10 +184,10 @@ func pack(ctx context.Context, w io.Writer, src eventlog.RecordReader, m *Manife
 	return nil
 }
 
-// limit is how many bytes may be unpacked from packed ones.
+// limit returns the number of bytes that may be unpacked from packed bytes.
 func limit(packed uint64) uint64 { return maxRatioFloor + maxRatio*packed }
 
-// counter counts what is written.
+// counter counts the written bytes.
 type counter struct {
 	w io.Writer
 	n uint64

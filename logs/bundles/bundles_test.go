@@ -207,9 +207,9 @@ func TestAnExportEndsBeforeDamageOnlyIfItMay(t *testing.T) {
 	}
 }
 
-// TestASnapshotThatIsNotTheEntriesIsNotExported puts the snapshot of another state where one of the log was. The two
-// states differ, and each is whole in itself. Which entries have snapshots hangs on how fast they were written: the one
-// of the log's last entry is none that an export begins with, and an entry may do no more than a Tick.
+// TestASnapshotThatIsNotTheEntriesIsNotExported replaces a snapshot of the log by the snapshot of another state. The
+// two states differ, and each is whole in itself. The set of entries with snapshots depends on the speed of writing.
+// An export does not begin with the snapshot of the log's last entry, and an entry may be no more than a Tick.
 func TestASnapshotThatIsNotTheEntriesIsNotExported(t *testing.T) {
 	path := recorded(t)
 	log := open(t, path)

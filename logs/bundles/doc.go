@@ -1,9 +1,9 @@
-// Package bundles makes bundles of logs and logs of bundles: Export writes a range of a log to a new file, Import makes
-// a new log of such a file.
+// Package bundles makes bundles from logs and logs from bundles: Export writes a range of a log to a new file, Import
+// makes a new log from such a file.
 //
-// It owns the choice of a bundle's range and of the state that it begins from, and that what it makes appears whole
-// and durable or not at all. The format of a bundle belongs to package bundle. It never writes over a file, and never
-// puts a snapshot into a bundle that is not the state which the entries make, as far as that can be known.
+// It owns the choice of a bundle's range and first state. Its results appear whole and durable, or not at all. The
+// format of a bundle belongs to package bundle. It never writes over a file, and never puts a snapshot into a bundle
+// whose state is not the one that the entries make, as far as that can be known.
 //
 // Start reading at Export.
 package bundles

@@ -13,39 +13,40 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// A Place is where a range begins or ends: an entry or a time. The zero Place is the log's own beginning or end.
+// A Place is the beginning or the end of a range: an entry or a time. The zero Place is the log's own beginning or
+// end.
 type Place struct {
 	Seq  uint64
 	Time eventlog.Time
 }
 
-// ExportOptions say what is exported.
+// ExportOptions select the range to export.
 type ExportOptions struct {
-	// File is the new file, where Into is nil.
+	// File is the new file, if Into is nil.
 	File string
-	// Into is where the bundle is written to instead of a file. If Export fails, what was written is no bundle.
+	// Into gets the bundle instead of a file. If Export fails, the written part is no bundle.
 	Into io.Writer
-	// From is where the range begins. The bundle may begin earlier, with the newest snapshot before it.
+	// From is the beginning of the range. The bundle may begin earlier, with the newest snapshot before it.
 	From Place
-	// To is where the range ends.
+	// To is the end of the range.
 	To Place
 	// UntilDamage lets the bundle end before damage, if there is any before To.
 	UntilDamage bool
-	// Version is what the bundle says about the program that made it.
+	// Version is the version of this program, for the bundle.
 	Version string
 }
 
-// Exported says what Export has written.
+// Exported is the result of Export.
 type Exported struct {
-	// Path is the file's, and empty where there is none.
+	// Path is the file's path, empty if there is no file.
 	Path  string `json:"path,omitempty"`
 	Bytes int64  `json:"bytes"`
 	bundle.Manifest
 	Entries uint64 `json:"entries"`
 }
 
-// Export writes a range of a log to a new file, or into opts.Into. If the snapshot that it would begin with has another
-// state than the entries make, the error wraps snapshot.ErrNotTheEntries.
+// Export writes a range of a log to a new file, or into opts.Into. If the snapshot at its beginning has another state
+// than the entries make, the error wraps snapshot.ErrNotTheEntries.
 func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exported, error) {
 	plan, err := opts.plan(ctx, log)
 	if err != nil {
@@ -76,7 +77,7 @@ func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exporte
 	return made, nil
 }
 
-// plan finds the range and the state that it begins from.
+// plan finds the range and its first state.
 func (o *ExportOptions) plan(ctx context.Context, log *logs.Source) (*bundle.Plan, error) {
 	last, err := log.Last()
 	if err != nil {
@@ -124,12 +125,12 @@ func (o *ExportOptions) plan(ctx context.Context, log *logs.Source) (*bundle.Pla
 	return plan, startBehind(ctx, plan, log, m)
 }
 
-// startBehind lets a bundle begin behind a state, which is compared with the entries.
+// startBehind makes a bundle begin after a state, which it compares with the entries.
 func startBehind(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *scheduler.Machine) error {
 	var unknown *logs.NotComparedError
 	err := log.Confirm(ctx, m)
 	if errors.As(err, &unknown) {
-		log.Report("%v", unknown) // what is good of a damaged log is to be saved
+		log.Report("%v", unknown) // the good part of a damaged log must remain exportable
 	} else if err != nil {
 		return err
 	}
@@ -140,8 +141,8 @@ func startBehind(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *sc
 	return nil
 }
 
-// Range returns the first and the last entry of a range of a log. It is an error if the log does not reach an entry
-// that is named; a range of times may be empty, then first is above last.
+// Range returns the first and the last entry of a range of a log. It is an error if the log does not reach a named
+// entry. A range of times may be empty; then first is above last.
 func Range(ctx context.Context, log *logs.Source, from, to Place) (first, last uint64, err error) {
 	for _, seq := range []uint64{from.Seq, to.Seq} {
 		if err := log.MustHave(seq); err != nil {
@@ -157,7 +158,7 @@ func Range(ctx context.Context, log *logs.Source, from, to Place) (first, last u
 	return first, last, err
 }
 
-// findRange returns the first and the last entry of the range. The log is read for times only.
+// findRange returns the first and the last entry of the range. It reads the log only if the range has times.
 func (o *ExportOptions) findRange(ctx context.Context, log *logs.Source) (first, last uint64, err error) {
 	if last, err = log.Last(); err != nil {
 		return 0, 0, err
@@ -169,7 +170,7 @@ func (o *ExportOptions) findRange(ctx context.Context, log *logs.Source) (first,
 	from, to := o.From, o.To
 	first = max(from.Seq, base+1)
 	if from.Seq > 0 && from.Seq <= base {
-		first = from.Seq // which plan refuses
+		first = from.Seq // plan refuses it
 	}
 	if to.Seq > 0 {
 		last = min(to.Seq, last)

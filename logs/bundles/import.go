@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// Imported says what Import has made.
+// Imported is the result of Import.
 type Imported struct {
 	Path     string `json:"path"`
 	First    uint64 `json:"first"`
@@ -26,9 +26,9 @@ type Imported struct {
 	Root     string `json:"root"`
 }
 
-// Import makes a new log, of a bundle. Both are named as logs are (logs.Path), and the log must not exist. The bundle
-// is checked from end to end before, and the log's chain and hash tree are compared with it after: the log appears
-// whole, or not at all. Of the options it heeds Registry, by which the state of the bundle's snapshot is made, and
+// Import makes a new log from a bundle. Both have the names of logs (logs.Path), and the log must not exist. Import
+// checks the bundle from end to end first, and compares the log's chain and hash tree with it afterwards: the log
+// appears whole, or not at all. It uses two of the options: Registry, to make the state of the bundle's snapshot, and
 // Progress.
 func Import(ctx context.Context, file, log string, opts logs.Options) (*Imported, error) {
 	path, err := logs.Path(file)
@@ -54,7 +54,7 @@ func Import(ctx context.Context, file, log string, opts logs.Options) (*Imported
 	if err := restorable(b, opts.Registry); err != nil {
 		return nil, err
 	}
-	// All is made under another name, so that what has the name is whole.
+	// The log is made under another name, so that a log of the final name is always whole.
 	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(dir)), "."+filepath.Base(dir)+".*.tmp")
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func Import(ctx context.Context, file, log string, opts logs.Options) (*Imported
 	}, nil
 }
 
-// restorable returns an error unless the snapshot of a bundle gives the state that was written down.
+// restorable returns an error unless the snapshot of a bundle gives the recorded state.
 func restorable(b *bundle.Bundle, registry framework.Registry) error {
 	data, err := b.Snapshot()
 	if err != nil || len(data) == 0 {
@@ -91,10 +91,10 @@ func restorable(b *bundle.Bundle, registry framework.Registry) error {
 	return err
 }
 
-// importBatch is how many entries go into one transaction of a log that is imported.
+// importBatch is the number of entries in one transaction of an imported log.
 const importBatch = 2000
 
-// fill makes a log at path of what is in a bundle, and compares the two.
+// fill makes a log at path from a bundle, and compares the two.
 func fill(ctx context.Context, b *bundle.Bundle, path string, progress func(seq uint64)) (err error) {
 	m := b.Manifest()
 	log, err := boltlog.DefaultOptions().CreateFrom(path, m.Origin)

@@ -17,7 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/verify"
 )
 
-// A stream that has no leader may have more than is told of it. What is read is good, and the log is not called whole.
+// A stream that has no leader may have entries that cannot be read. The readable ones are good, and the log is not
+// called whole.
 func TestALogThatMayHaveMoreIsNotWhole(t *testing.T) {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),

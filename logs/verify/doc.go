@@ -1,12 +1,12 @@
 // Package verify checks every byte of a log, or of a bundle, that a reader relies on.
 //
-// It owns the order of the checks and what is said of their outcome, the Report. Segments are checked one after the
-// other, each in a process of its own which damaged pages may bring down, and each against the one before it; behind
-// them what a writer tells that has the log. Then the snapshots are looked at, and signed checkpoints compared. What a
-// record, a file or a snapshot has to be like belongs to their packages (eventlog, boltlog, snapshot, bundle).
+// It owns the order of the checks and the description of their outcome, the Report. It checks the segments one after
+// the other, each against the one before it, in a process of its own, since damaged pages may crash that. Then it
+// checks the entries that the log's writer sends, and the snapshots, and compares signed checkpoints. The packages
+// eventlog, boltlog, snapshot and bundle own the forms of records, files and snapshots.
 //
-// It never changes a log, never calls whole what it could not read, and does not compare a snapshot's state with the
-// entries: that is what replaying is for.
+// It never changes a log, never calls a log whole that it could not read, and does not compare a snapshot's state with
+// the entries: replay does that.
 //
 // Start reading at Run; CheckSegments is what the other process runs.
 package verify

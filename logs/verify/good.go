@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/audit"
 )
 
-// failed notes that err has kept the log from being checked to its end. What was found good is compared with the
-// checkpoints; a log of which a segment cannot be read cannot be opened as a whole. The error is that ctx has ended.
+// failed notes that err has kept the log from being checked to its end. It compares the good entries with the
+// checkpoints: a log with an unreadable segment cannot be opened as a whole. It returns an error if ctx has ended.
 func (v *verifier) failed(ctx context.Context, err error) error {
 	r := v.report
 	r.Whole, r.Failed, r.cause = false, err.Error(), err
@@ -31,7 +31,7 @@ func (v *verifier) failed(ctx context.Context, err error) error {
 	return nil
 }
 
-// readInPart notes which entries of a segment are good that could not be read to its end.
+// readInPart notes the good entries of a segment that could not be read to its end.
 func (v *verifier) readInPart(report segmentReport, err error) {
 	var unreadable *eventlog.UnreadableError
 	facts := report.Facts
@@ -50,14 +50,14 @@ func (v *verifier) readInPart(report segmentReport, err error) {
 	v.report.Entries = last + 1 - v.report.First
 }
 
-// goodEntries reads the entries that were found good, segment by segment.
+// goodEntries reads the good entries, segment by segment.
 type goodEntries struct {
 	first    uint64
 	before   [32]byte // the hash of the record before the first
 	segments []goodSegment
 }
 
-// goodSegment is a segment of which entries first to last are good, and the tree over the entries before; nil if that
+// goodSegment is a segment whose entries first to last are good. tree is the tree over the entries before; nil if it
 // is not known.
 type goodSegment struct {
 	path        string

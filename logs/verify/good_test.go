@@ -65,8 +65,8 @@ func blinded(t *testing.T, path string) {
 	}
 }
 
-// TestACheckpointIsComparedAlthoughALaterSegmentCannotBeRead has a segment that the system does not open. Checkpoints
-// of the entries before it are compared, and those of later ones are not.
+// TestACheckpointIsComparedAlthoughALaterSegmentCannotBeRead has a segment that the system cannot open. The
+// checkpoints of earlier entries are compared, and the later ones are not.
 func TestACheckpointIsComparedAlthoughALaterSegmentCannotBeRead(t *testing.T) {
 	another := logstest.WellFormed(40)
 	another[12].Time++ // and those behind it are at the same time or later

@@ -10,43 +10,43 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// A Report says what Run has found.
+// A Report is the result of Run.
 type Report struct {
 	Path     string `json:"path"`
 	Whole    bool   `json:"whole"`
 	Segments int    `json:"segments"`
-	// First is the first entry that was checked, and Entries how many were found good from there on: in a
-	// damaged log those that can be read.
+	// First is the first checked entry, and Entries the number of good entries from there on: in a damaged log, the
+	// readable ones.
 	First   uint64 `json:"first"`
 	Entries uint64 `json:"entries"`
 	// Absent says why entries before First were not checked: they are archived and were not found.
 	Absent string `json:"absent,omitempty"`
-	// Hash is the last good entry's: a reader that keeps it can tell later that nothing up to here was changed. Root is
-	// that of the hash tree over all entries up to it, as a checkpoint has it.
+	// Hash is the last good entry's hash: a reader that keeps it can check later that no entry up to here was changed.
+	// Root is the root of the hash tree over all entries up to it, as in a checkpoint.
 	Hash string `json:"hash,omitempty"`
 	Root string `json:"root,omitempty"`
-	// Snapshots are those in the log's directory, in the bucket beside its stream, or the bundle's.
+	// Snapshots are the ones in the log's directory, in the bucket beside its stream, or in the bundle.
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
 	// Unlisted says why the snapshots in the bucket beside a stream were not checked. The log is whole without them.
 	Unlisted string `json:"unlisted,omitempty"`
-	// Stateless says that no state can be made of the entries: those before are not there, nor is there a snapshot.
+	// Stateless says that no state can be made from the entries: the earlier ones are missing, and there is no
+	// snapshot.
 	Stateless bool `json:"stateless,omitempty"`
-	// Checkpoints are the signed ones that the log agrees with, Mismatches those that it does not agree with, and
-	// NotCompared those of which it is not known. If there is one of the last two kinds, Whole is false.
+	// Checkpoints are the signed checkpoints that the log agrees with, Mismatches the ones that it contradicts, and
+	// NotCompared the ones that could not be compared. If there is one of the last two kinds, Whole is false.
 	Checkpoints []audit.CheckpointReport `json:"checkpoints,omitempty"`
 	Mismatches  []audit.Mismatch         `json:"mismatches,omitempty"`
 	NotCompared []audit.NotCompared      `json:"notCompared,omitempty"`
 	Live        bool                     `json:"live"`
-	// Tail are the last entries of a log that is being written to, and Unread says why none or not all of them could be
-	// had: then Whole is false, and what stands behind the Entries is not known.
+	// Tail are the last entries of a log with a writer, and Unread says why none or not all of them could be read. In
+	// that case Whole is false, and the entries after Entries are unknown.
 	Tail   *Tail  `json:"tail,omitempty"`
 	Unread string `json:"unread,omitempty"`
-	// Failed says why nothing, or not all, of the log could be checked: then Whole is false. It is said only of a log
-	// that was to be compared with checkpoints; of another one there is no report.
+	// Failed says why nothing, or not all, of the log could be checked: then Whole is false. It is only set if the log
+	// was to be compared with checkpoints; otherwise there is no report.
 	Failed string `json:"failed,omitempty"`
-	// Doubt says why it is not known whether the log had more entries: then Whole is false, though the Entries are
-	// good.
-	Doubt            string  `json:"doubt,omitempty"`
+	// EndUnknown says why the log may have had more entries: then Whole is false, though the Entries are good.
+	EndUnknown       string  `json:"doubt,omitempty"`
 	Damage           *Damage `json:"damage,omitempty"`
 	Seconds          float64 `json:"seconds"`
 	EntriesPerSecond float64 `json:"entriesPerSecond"`
@@ -58,34 +58,34 @@ type Report struct {
 	cause  error // of Failed
 }
 
-// Damage is the place where a log is damaged.
+// Damage is the place of the damage in a log.
 type Damage struct {
 	Path   string `json:"path"`
 	Seq    uint64 `json:"seq"`
 	Reason string `json:"reason"`
 }
 
-// Tail says which entries of a log that is being written to are not sealed, but told by the writer.
+// Tail describes the entries of a log that are not sealed and come from its writer.
 type Tail struct {
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
 	PID     int    `json:"pid"`
 	Version string `json:"version"`
-	// Ended says that the writer has ended meanwhile: it has not told all of them, the rest was read as it has left it.
+	// Ended says that the writer ended before it had sent all of them; the rest was read from its files.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// A Snapshot says what was found of a snapshot.
+// A Snapshot is the result of checking a snapshot.
 type Snapshot struct {
 	Seq uint64 `json:"seq"`
 	// State is one of the constants below.
 	State string `json:"state"`
-	// Hash is that of the state that the snapshot has, which replay compares with what the entries make.
+	// Hash is the hash of the snapshot's state. Replay compares the state with the one that the entries make.
 	Hash string `json:"hash,omitempty"`
 	// Reason says why it is not good, or not compared.
 	Reason string `json:"reason,omitempty"`
 
-	advice string // how it is removed
+	advice string // how to remove it
 }
 
 // The states of a snapshot.
@@ -94,14 +94,14 @@ const (
 	SnapshotBad     = "bad"          // damaged, or of another log
 	SnapshotNewer   = "newer"        // whole, of a format that this program does not read
 	SnapshotUnknown = "not compared" // whole, but its entry cannot be read
-	SnapshotUnread  = "unreadable"   // nothing is known of it
+	SnapshotUnread  = "unreadable"   // nothing is known about it
 )
 
 // Last returns the last entry that was found good, First-1 if there is none.
 func (r *Report) Last() uint64 { return r.First + r.Entries - 1 }
 
-// Err returns what is wrong with the log, nil if it is whole, its snapshots are good, and it is what was signed. Damage
-// is an *eventlog.DamagedError, and that it is not what was signed an *audit.MismatchError.
+// Err returns an error if the log is damaged, if one of its snapshots is bad, or if it contradicts a checkpoint; nil
+// otherwise. Damage is an *eventlog.DamagedError, and a contradiction an *audit.MismatchError.
 func (r *Report) Err() error {
 	if r.cause != nil {
 		return r.failure()
@@ -111,18 +111,18 @@ func (r *Report) Err() error {
 		if r.damage != nil {
 			err = errors.Join(r.damage, m)
 		}
-		return errors.Join(err, r.unread(), r.doubt(), r.notCompared())
+		return errors.Join(err, r.unread(), r.endUnknown(), r.notCompared())
 	}
 	if r.damage != nil {
 		return errors.Join(r.damage, r.notCompared())
 	}
-	if err := errors.Join(r.unread(), r.doubt(), r.notCompared()); err != nil {
+	if err := errors.Join(r.unread(), r.endUnknown(), r.notCompared()); err != nil {
 		return err
 	}
 	return errors.Join(r.stateless(), r.badSnapshots())
 }
 
-// failure is the error that has kept the log from being checked, with what was found all the same.
+// failure is the error that has kept the log from being checked, with the facts found so far.
 func (r *Report) failure() error {
 	if m := r.Mismatch(); m != nil {
 		return errors.Join(r.cause, m, r.notCompared())
@@ -133,7 +133,7 @@ func (r *Report) failure() error {
 	return errors.Join(r.cause, r.notCompared())
 }
 
-// rest says why there may be entries behind the last one that was found good. A log that has lost its end has none.
+// rest says why there may be entries after the last good one. A log that has lost its end has none.
 func (r *Report) rest() audit.Rest {
 	var lost *snapshot.LostError
 	switch {
@@ -149,7 +149,7 @@ func (r *Report) rest() audit.Rest {
 	return audit.Rest{}
 }
 
-// Mismatch returns in what the log is not what was signed; nil if it is, as far as is known.
+// Mismatch returns the contradiction between the log and a checkpoint; nil if none is known.
 func (r *Report) Mismatch() *audit.MismatchError {
 	if len(r.Mismatches) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func (r *Report) Mismatch() *audit.MismatchError {
 	return &audit.MismatchError{Path: r.Path, Mismatches: r.Mismatches, Agree: r.Checkpoints}
 }
 
-// notCompared is the error for checkpoints that the log was not compared with.
+// notCompared is the error for checkpoints that could not be compared.
 func (r *Report) notCompared() error {
 	var list []error
 	for _, c := range r.NotCompared {
@@ -175,7 +175,7 @@ func (r *Report) notCompared() error {
 // found writes the damage into the report, or that there is none.
 func (r *Report) found(damage *eventlog.DamagedError) {
 	r.damage = damage
-	if r.Whole = damage == nil && r.Unread == "" && r.Doubt == ""; damage == nil {
+	if r.Whole = damage == nil && r.Unread == "" && r.EndUnknown == ""; damage == nil {
 		return
 	}
 	r.Damage = &Damage{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
@@ -199,15 +199,15 @@ func (r *Report) unread() error {
 	return fmt.Errorf("only a part of %s was checked, %s (%s): verify it again when %s", r.Path, why, r.Unread, when)
 }
 
-// doubt is the error for a log of which it is not known whether it had more entries.
-func (r *Report) doubt() error {
-	if r.Doubt == "" {
+// endUnknown is the error for a log that may have had more entries.
+func (r *Report) endUnknown() error {
+	if r.EndUnknown == "" {
 		return nil
 	}
-	return logs.AdviseOnDoubt(r.Path, errors.New(r.Doubt))
+	return logs.AdviseOnUnknownEnd(r.Path, errors.New(r.EndUnknown))
 }
 
-// stateless is the error for a log of whose entries no state can be made.
+// stateless is the error for a log from whose entries no state can be made.
 func (r *Report) stateless() error {
 	if !r.Stateless {
 		return nil

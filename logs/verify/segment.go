@@ -18,29 +18,29 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// segmentReport is what the check of one segment found.
+// segmentReport is the result of the check of one segment.
 type segmentReport struct {
 	Facts boltlog.Facts
 	// First and Last are the headers of its first and last entry, zero if there is none.
 	First, Last eventlog.Header
-	// Hash is the last record's.
+	// Hash is the last record's hash.
 	Hash [32]byte
-	// Spans are what the hash tree needs of the entries.
+	// Spans are the hash tree's spans of the entries.
 	Spans []merkle.Span
 }
 
-// segmentLine is a line that the process which checks a segment prints: how far it is, or how it ended.
+// segmentLine is a line printed by the process that checks a segment: the progress, or the result.
 type segmentLine struct {
 	At, First, Last uint64         // entries up to At are good
 	Opened          *boltlog.Facts // at the beginning
-	Report          *segmentReport // at the end, or what there is of it
+	Report          *segmentReport // at the end, as far as it is known
 	Damage          *Damage        // at the end
 	Unreadable      *Damage        // at the end: the system could not read the file
 	Err             string         // at the end: the segment could not be checked
 }
 
-// A segmentChecker has segments checked in a process of its own, one after the other, because what is wrong with one
-// may bring that process down.
+// A segmentChecker checks segments in a process of its own, one after the other, because a damaged one may crash that
+// process.
 type segmentChecker struct {
 	child     *exec.Cmd
 	copied    string         // the path of the segment whose copy the process has open, as copiedFile
@@ -76,14 +76,14 @@ func newSegmentChecker(
 	return c, c.child.Start()
 }
 
-// close ends the process. What it prints at its end does not matter: check has its answers.
+// close ends the process. Its last output does not matter: check has the answers.
 func (c *segmentChecker) close() {
 	_ = c.paths.Close()
 	_ = c.child.Wait()
 }
 
-// check has the segment at path checked. A report may come with an *eventlog.DamagedError; that the process crashed is
-// damage too, and the checker is of no use after it.
+// check checks the segment at path in the other process. A report may come with an *eventlog.DamagedError. A crash of
+// the process is damage too, and ends the use of the checker.
 func (c *segmentChecker) check(
 	ctx context.Context,
 	path string,
@@ -117,7 +117,7 @@ func (c *segmentChecker) check(
 	return end.result(path, err, c.complaint.Bytes())
 }
 
-// result is what a process whose last line was l found, if it ended with err.
+// result returns the result of a process whose last line was l, and which ended with err.
 func (l segmentLine) result(path string, err error, complaint []byte) (segmentReport, error) {
 	var report segmentReport
 	if l.Report != nil {
@@ -139,7 +139,7 @@ func (l segmentLine) result(path string, err error, complaint []byte) (segmentRe
 	}
 	first, _, _ := bytes.Cut(bytes.TrimSpace(complaint), []byte("\n"))
 	seq := l.At + 1
-	if l.Last == 0 { // it came to no entry
+	if l.Last == 0 { // it reached no entry
 		if seq = 1; filepath.Ext(path) == ".seg" {
 			_, _ = fmt.Sscanf(filepath.Base(path), "%d.seg", &seq)
 		}
@@ -155,7 +155,7 @@ func CheckSegments(in io.Reader, out io.Writer) error {
 	lines := json.NewEncoder(w)
 	say := func(l segmentLine) {
 		_ = lines.Encode(l)
-		_ = w.Flush() // if this fails there is nobody to answer to
+		_ = w.Flush() // if this fails there is no reader for the answer
 	}
 	paths := bufio.NewScanner(in)
 	for paths.Scan() {
@@ -169,7 +169,7 @@ func CheckSegments(in io.Reader, out io.Writer) error {
 	return paths.Err()
 }
 
-// answer checks one segment, and says how that ended.
+// answer checks one segment, and writes the result.
 func answer(path string, copied bool, say func(segmentLine)) {
 	report, err := checkSegment(path, copied, say)
 	end := segmentLine{At: report.Last.Seq, First: report.Facts.First, Last: report.Facts.Last, Report: &report}
@@ -216,7 +216,7 @@ func checkSegment(path string, copied bool, say func(segmentLine)) (report segme
 	return report, s.Check()
 }
 
-// partSize is how many entries are checked at one go. It is a power of two, and parts end at its multiples, so that
+// partSize is the number of entries checked together. It is a power of two, and parts end at its multiples, so that
 // most parts are one subtree of the hash tree.
 const partSize = 8192
 
@@ -228,7 +228,7 @@ type part struct {
 	err         error
 }
 
-// checkParts checks a segment's parts, some at a time, and yields them in order. It may be left early: the
+// checkParts checks a segment's parts, several at a time, and yields them in order. The caller may stop early: the
 // process ends then.
 func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
 	return func(yield func(part) bool) {
@@ -255,8 +255,8 @@ func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
 	}
 }
 
-// checkPart checks the entries from from to to. The one before them is read too, for what they must follow;
-// what is wrong with that one is said by the part that it is in.
+// checkPart checks the entries from from to to. It also reads the entry before them, which they must follow; the part
+// that has that entry reports its faults.
 func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
 	p.span = merkle.NewSpan(from - 1)
 	var decoder eventlog.Decoder

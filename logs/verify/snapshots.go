@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// checkSnapshots looks at the snapshots of a log whose segments were checked. That the log's first entries are not
-// there, and no snapshot that is good, is damage too.
+// checkSnapshots checks the snapshots of a log whose segments were checked. If the log's first entries are missing,
+// and no snapshot is good, that is damage too.
 func (v *verifier) checkSnapshots(ctx context.Context) error {
 	if err := v.open(ctx); err != nil {
 		if v.report.damage != nil {
@@ -28,7 +28,7 @@ func (v *verifier) checkSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// findSnapshots puts into the report what it finds of the snapshots of a log.
+// findSnapshots adds the snapshots of a log to the report.
 func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 	series := v.log.Snapshots()
 	position := func(seq uint64) ([32]byte, error) { return v.log.RecordHash(context.Background(), seq) }
@@ -38,7 +38,7 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 		return series, nil
 	}
 	if err != nil {
-		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
+		v.report.EndUnknown = cmp.Or(v.report.EndUnknown, err.Error())
 		v.report.found(v.report.damage)
 		return series, nil
 	}
@@ -71,8 +71,8 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 	return series, nil
 }
 
-// checkBeside looks at the snapshots beside a log in a stream whose entries are good. One of an entry that the log had
-// shows that it has lost its end.
+// checkBeside checks the snapshots beside a log in a stream whose entries are good. A snapshot of a later entry shows
+// that the log has lost its end.
 func (v *verifier) checkBeside() error {
 	series, err := v.findSnapshots()
 	if err != nil {
@@ -86,8 +86,8 @@ func (v *verifier) checkBeside() error {
 	return err
 }
 
-// needed returns what is wrong with a log that begins later than with entry 1 if no snapshot of those that could be
-// begun with is good. That there is none at all is noted in the report.
+// needed returns the damage of a log that begins later than with entry 1, if none of the snapshots that it could begin
+// with is good. If there are no snapshots at all, it notes that in the report.
 func (v *verifier) needed(series *snapshot.Series) *eventlog.DamagedError {
 	first, last := v.report.First, v.report.Last()
 	m, refused := series.Oldest(first-1, last)
@@ -99,7 +99,7 @@ func (v *verifier) needed(series *snapshot.Series) *eventlog.DamagedError {
 		return nil
 	}
 	if err := errors.Join(refused...); errors.Is(err, snapshot.ErrUnreadable) {
-		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
+		v.report.EndUnknown = cmp.Or(v.report.EndUnknown, err.Error())
 		return nil
 	}
 	return &eventlog.DamagedError{

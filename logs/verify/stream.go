@@ -10,8 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// runStream is Run of a log in NATS JetStream: every entry is read and decoded, with the chain, what each says beside
-// the one before it, and the hash trees that the log knows; and each snapshot in the bucket beside the stream.
+// runStream is Run for a log in NATS JetStream. It reads and decodes every entry, and checks the chain, the order of
+// entries, and the hash trees that the log knows. It also checks each snapshot in the bucket beside the stream.
 func runStream(ctx context.Context, name string, opts Options) (*Report, error) {
 	log, err := opts.OpenUnexamined(ctx, name)
 	if err != nil {
@@ -82,10 +82,11 @@ func (v *verifier) stream(ctx context.Context) error {
 	return nil
 }
 
-// treesEvery is after how many entries the trees that a log knows are looked at, and at its end.
+// treesEvery is the number of entries between two comparisons of trees that a log knows. Trees are also compared at
+// its end.
 const treesEvery = 4096
 
-// compareTree compares the tree that the log knows of a place with the one that its entries make.
+// compareTree compares the tree that the log knows at a place with the tree of its entries.
 func (v *verifier) compareTree(ctx context.Context, tree merkle.Tree, last bool) error {
 	if tree.Size%treesEvery != 0 && !last {
 		return nil

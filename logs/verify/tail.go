@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
-// list finds the log's segments, and if a writer has the log, opens what that one tells of it too: before the segments
-// are listed, so that nothing is left out between the two.
+// list finds the log's segments. If the log has a writer, it first opens the writer's entries too, before it lists the
+// segments, so that no entry is missed in between.
 func (v *verifier) list(ctx context.Context) (*boltlog.Files, error) {
 	files, err := v.opts.Files(v.report.Path)
 	if err != nil || !files.Live {
@@ -20,7 +20,7 @@ func (v *verifier) list(ctx context.Context) (*boltlog.Files, error) {
 		return nil, err
 	}
 	if err := v.open(ctx); err != nil && len(v.opts.Signed) > 0 {
-		v.unopened = err // what can be read is compared all the same
+		v.unopened = err // the readable entries are compared all the same
 	} else if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (v *verifier) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close lets go of what open has opened.
+// close closes the log that open has opened.
 func (v *verifier) close() {
 	if v.log != nil {
 		_ = v.log.Close() // it was only read
@@ -46,8 +46,8 @@ func (v *verifier) close() {
 	}
 }
 
-// tail checks the entries behind the sealed segments, which were all found good: each for itself, and that they go on
-// where those end.
+// tail checks the entries after the sealed segments, which were all found good: each alone, and that they continue the
+// segments.
 func (v *verifier) tail(ctx context.Context) error {
 	if v.log.Unserved() != nil {
 		v.report.Unread = v.log.Unserved().Error()
@@ -105,7 +105,7 @@ func (v *verifier) read(ctx context.Context, next, last uint64) error {
 	return nil
 }
 
-// goOn checks a record that is to be the next one, and makes it the last. No check is left to the reader that read it.
+// goOn checks a record that must be the next one, and makes it the last. It does not rely on the checks of the reader.
 func (v *verifier) goOn(rec []byte) error {
 	e, prev, err := eventlog.DecodeRecord(rec)
 	if err != nil {

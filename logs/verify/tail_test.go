@@ -87,7 +87,7 @@ func TestVerifyReadsOnInWhatTheWriterTells(t *testing.T) {
 			if got := facts.Tail; tc.entries == 0 && got != nil || tc.entries > 0 && (got == nil || *got != *want) {
 				t.Errorf("the tail is %+v, want %+v", got, want)
 			}
-			// The chain and the tree are those of the same log when nobody writes to it.
+			// The chain and the tree equal the ones of the same log without a writer.
 			still, _, _ := verified(t, logstest.Segmented(t, logstest.WellFormed(tc.entries), tc.size))
 			if facts.Hash != still.Hash || facts.Root != still.Root && tc.entries > 0 {
 				t.Errorf("hash %s and root %s, want %s and %s", facts.Hash, facts.Root, still.Hash, still.Root)
@@ -193,7 +193,7 @@ func TestVerifyFindsDamageInWhatTheWriterTells(t *testing.T) {
 	}
 }
 
-// Of a scheduler that does not tell what it has, nothing but what is sealed is called good.
+// If a scheduler does not serve its log, only the sealed entries are called good.
 func TestVerifyDoesNotCallWholeWhatItCannotRead(t *testing.T) {
 	for sealed, size := range map[uint64]int{30: 10, 0: 40} { // any order: tests of their own
 		t.Run(fmt.Sprint(sealed), func(t *testing.T) {

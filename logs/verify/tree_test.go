@@ -30,7 +30,7 @@ func rootOf(t testing.TB, entries []eventlog.Entry) string {
 	return tree.Root().String()
 }
 
-// However the entries lie in segments and parts, the root is that of all of them in order.
+// The root covers all entries in order, however they are divided into segments and parts.
 func TestVerifyComputesTheRoot(t *testing.T) {
 	for _, tc := range []struct{ entries, size int }{
 		{0, 1}, {1, 1}, {100, 100}, {100, 11}, {partSize, partSize}, {partSize + 1, 5000}, {2*partSize + 77, 12345},
@@ -127,7 +127,7 @@ func TestVerifyOfAnArchivedLog(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	// What is there is whole, but without the entries before and without a snapshot it is of no use.
+	// The remaining entries are whole, but without the earlier ones and without a snapshot they are of no use.
 	if facts := want(
 		"the archive gone",
 		21,

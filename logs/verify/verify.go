@@ -18,7 +18,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// Options say what a log is verified against, and how.
+// Options configure a verification.
 type Options struct {
 	logs.Options
 	// Signed are signed checkpoints of the log to compare it with, from the smallest to the largest.
@@ -26,27 +26,27 @@ type Options struct {
 	// Checker makes the command that checks segments: its process calls CheckSegments with its standard input and
 	// output.
 	Checker func(ctx context.Context) (*exec.Cmd, error)
-	// Checked, if it is not nil, is told now and then how far checking has come.
+	// Checked, if not nil, gets the progress now and then.
 	Checked func(Progress)
 }
 
-// Progress says how far checking has come.
+// Progress is the progress of a verification.
 type Progress struct {
-	// Share is the share of the segments' bytes that is checked, taking the entries of one segment for equally large.
+	// Share is the share of the segments' bytes that is checked, if the entries of one segment are equally large.
 	Share float64
 	// Segment is the segment under way, of Segments.
 	Segment, Segments int
 	// Entry is the last one checked.
 	Entry uint64
-	// Told says that the segments are checked, and now what the writer tells is, up to entry Last.
+	// Told says that the segments are checked, and that the writer's entries up to Last are being checked.
 	Told bool
 	Last uint64
 }
 
-// Run verifies the log or the bundle with a name. An error says that it could not be verified; what is wrong with it is
-// in the Report, and is Report.Err. What is wrong with a bundle has no place in a log, and is an error. If there are
-// signed checkpoints to compare with, there is a Report in any case, which names each of them; an error is then that of
-// a name that cannot be meant, or of ctx.
+// Run verifies the log or the bundle with a name. An error says that it could not be verified; its faults are in the
+// Report, and in Report.Err. The faults of a bundle have no place in a log, and are an error. If there are signed
+// checkpoints to compare with, Run always returns a Report, which names each of them. An error then means that the
+// name is invalid, or that ctx has ended.
 func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 	if logs.InStream(name) {
 		return runStream(ctx, name, opts)
@@ -93,13 +93,13 @@ type verifier struct {
 	total  int64
 
 	checker *segmentChecker
-	good    goodEntries  // those of the segments checked
+	good    goodEntries  // the good entries of the segments checked
 	log     *logs.Source // as a whole; nil as long as it is not open
-	// unopened is why log is not open although a writer has it, such as a segment that cannot be read.
+	// unopened is the reason why log is not open although it has a writer, such as an unreadable segment.
 	unopened error
 }
 
-// run checks the segments, and what a writer tells behind them.
+// run checks the segments, and then the entries that a writer sends.
 func (v *verifier) run(ctx context.Context) error {
 	files, err := v.list(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// measure learns the sizes of the segments, for the progress. What is wrong with one is found when that is checked.
+// measure reads the sizes of the segments, for the progress. Errors are found when the segment is checked.
 func (v *verifier) measure(paths []string) {
 	for _, path := range paths {
 		size := int64(0)
@@ -178,13 +178,13 @@ func (v *verifier) segments(ctx context.Context, files *boltlog.Files) (err erro
 	return nil
 }
 
-// loss returns the damage of a log that no writer has, and that is whole in itself, if it had more entries.
+// loss returns the damage of a log without a writer that is whole in itself but had more entries.
 func (v *verifier) loss() *eventlog.DamagedError {
 	last := v.report.Last()
 	series := snapshot.Series{Store: logs.SnapshotsOf(v.report.Path)}
 	lost, _, err := series.Beyond(last)
 	if err != nil {
-		v.report.Doubt = err.Error()
+		v.report.EndUnknown = err.Error()
 	}
 	if lost == nil {
 		return nil
@@ -218,7 +218,7 @@ func (v *verifier) bundle(ctx context.Context) error {
 	return nil
 }
 
-// compare compares what was found good of the log with signed checkpoints.
+// compare compares the good entries of the log with signed checkpoints.
 func (v *verifier) compare(ctx context.Context) error {
 	r := v.report
 	var found audit.Comparison
@@ -293,7 +293,7 @@ func (v *verifier) segment(ctx context.Context, path string) error {
 	return nil
 }
 
-// follows returns what is wrong with the first entry of a segment behind the last one before it.
+// follows returns an error if the first entry of a segment does not follow the last one before it.
 func (v *verifier) follows(report segmentReport) error {
 	if report.First.Seq == 0 || (v.prev.Last.Seq == 0 && report.First.Seq > 1) {
 		return nil // there is none, or the one before it was not read
@@ -304,7 +304,7 @@ func (v *verifier) follows(report segmentReport) error {
 	return nil
 }
 
-// grow adds a segment's entries to the tree, and compares that with what the segment says of it.
+// grow adds a segment's entries to the tree, and compares it with the segment's own tree.
 func (v *verifier) grow(report segmentReport) error {
 	damaged := func(seq uint64, tree *merkle.Tree, where string) error {
 		return &eventlog.DamagedError{Path: report.Facts.Path, Seq: seq, Err: fmt.Errorf(
@@ -337,7 +337,7 @@ func (v *verifier) grow(report segmentReport) error {
 	return nil
 }
 
-// progress tells how far checking has come: at entry at of a segment with entries first to last.
+// progress reports the progress: at entry at of a segment with entries first to last.
 func (v *verifier) progress(at, first, last uint64) {
 	if v.opts.Checked == nil {
 		return

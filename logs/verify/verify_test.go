@@ -48,7 +48,7 @@ func optionsOf(notes *strings.Builder) Options {
 	}
 }
 
-// verified verifies a log. complaint is what is noted and what is wrong.
+// verified verifies a log. complaint has the notes and the faults.
 func verified(t testing.TB, path string) (report *Report, complaint, end string) {
 	t.Helper()
 	var notes strings.Builder
@@ -198,8 +198,8 @@ func readAll(t testing.TB, path string) (n int, err error) {
 	return n, nil
 }
 
-// What is wrong with entries that are written correctly: within a part of a segment, where two parts meet, and
-// where two segments do.
+// Faults of entries that are written correctly: within a part of a segment, between two parts, and between two
+// segments.
 func TestVerifyFindsEntriesThatCannotFollow(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

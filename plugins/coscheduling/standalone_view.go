@@ -51,7 +51,6 @@ func newView(h fwk.Handle, rejectPercentage int32) *view {
 		state:            cluster.New(),
 		records:          map[types.NamespacedName]*record{},
 	}
-	v.state.UseBehaviour(cluster.LatestBehaviour)
 	v.state.WithoutNodes()
 	v.state.SetMine(func(scheduler string) bool { return scheduler == h.ProfileName() })
 	return v

@@ -82,9 +82,6 @@ func (p *Preemption) preemptForGang(
 // admitted together with, may go to; of equals that whose domain is filled most, and then the first; nil if there is
 // none. The nodes without are left out.
 func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group, without []string) (best *plan) {
-	if p.scattered(g) {
-		return nil
-	}
 	var domains [][]string
 	limited := false
 	if c := g.Composite(); c != nil {
@@ -173,25 +170,13 @@ func (p *Preemption) countedAlone(g *cluster.Group) (members []*cluster.Pod, nee
 	return members, max(0, counted.LackingAnew())
 }
 
-// scattered reports whether the rules of the epoch know no plan for the gang: one of several that are admitted
-// together, of which one is limited to a domain.
-func (p *Preemption) scattered(g *cluster.Group) bool {
-	if p.view.State().KnowsLevels() || len(g.Unit()) == 1 {
-		return false
-	}
-	return slices.ContainsFunc(g.Unit(), func(each *cluster.Group) bool {
-		_, limited := p.view.DomainsAnew(each, nil)
-		return limited
-	})
-}
-
 // compare orders plans by their victims, as candidates for single pods are ordered.
 func (pl *plan) compare(o *plan) int {
 	a, b := pl.costs(), o.costs()
 	if len(a.victims) == 0 || len(b.victims) == 0 {
 		return len(a.victims) - len(b.victims)
 	}
-	if c := pl.p.compare(a, b); c != 0 || !pl.p.view.State().KnowsLevels() {
+	if c := pl.p.compare(a, b); c != 0 {
 		return c
 	}
 	return cmp.Compare(o.filled(), pl.filled())

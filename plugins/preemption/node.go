@@ -104,11 +104,10 @@ func (p *Preemption) awaitsDevices(ctx context.Context, state fwk.CycleState, po
 	return p.newTrial(ctx, state, pod, node).fits()
 }
 
-// beyondGang returns the gang of a pod that is beyond what the gang needs. It returns nil for other pods, and in epochs
-// whose rules do not ask.
+// beyondGang returns the gang of a pod that is beyond what the gang needs. It returns nil for other pods.
 func (p *Preemption) beyondGang(pod *v1.Pod) *cluster.Group {
 	g := p.view.State().GroupOf(pod)
-	if g == nil || isResized(pod) || g.Independent() || p.view.GangPlugin() == "" || !p.view.State().GuardsGangs() {
+	if g == nil || isResized(pod) || g.Independent() || p.view.GangPlugin() == "" {
 		return nil
 	}
 	return g
@@ -288,7 +287,7 @@ func (t *trial) remove(u *target) {
 			if err := node.RemovePod(klog.Logger{}, info.GetPod()); err != nil {
 				return err
 			}
-			t.p.view.State().KeepPorts(node, info.GetPod())
+			cluster.KeepPorts(node, info.GetPod())
 		}
 		return t.p.handle.RunPreFilterExtensionRemovePod(t.ctx, t.state, t.pod, info, node).AsError()
 	})

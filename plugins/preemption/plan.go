@@ -45,7 +45,7 @@ type plan struct {
 	counted    map[*target]int
 	awaited    []string // the nodes where devices come free anyway, because pods that had them have ended
 
-	nodesFirst   bool // see cluster.State.ChoosesNodesFirst
+	nodesFirst   bool // see cluster.Group.ChoosesNodesFirst
 	heeding      bool // members take notice of other pods
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
 	replacements int
@@ -75,7 +75,7 @@ func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group)
 		ours:     map[types.UID]bool{},
 		priority: p.view.State().PriorityOf(pod),
 
-		nodesFirst: p.view.State().ChoosesNodesFirst(g),
+		nodesFirst: g.ChoosesNodesFirst(),
 	}
 	for _, each := range pl.gangs {
 		for _, m := range each.Members() {
@@ -139,9 +139,6 @@ func (pl *plan) make() bool {
 // countsOnOthers reports whether room comes free without anybody's being asked to go. Devices that come free count only
 // if a member that wants some was placed on their node.
 func (pl *plan) countsOnOthers() bool {
-	if !pl.p.view.State().FollowsDeviceUsers() {
-		return len(pl.gone)+len(pl.awaited) > 0
-	}
 	return len(pl.gone) > 0 || slices.ContainsFunc(pl.placed, func(m member) bool {
 		return len(m.pod.Object.Spec.ResourceClaims) > 0 && slices.Contains(pl.awaited, m.node)
 	})

@@ -82,7 +82,7 @@ func (pl *plan) placeAll() bool {
 	if pl.whole == nil {
 		return pl.placeGang(pl.gangs[0], pl.limit)
 	}
-	return pl.placeBelow(pl.whole, pl.limit) && (len(pl.placed) > 0 || !pl.p.view.State().KnowsLevels())
+	return pl.placeBelow(pl.whole, pl.limit) && len(pl.placed) > 0
 }
 
 // placeBelow places what is needed of a composite within some nodes, or nothing.

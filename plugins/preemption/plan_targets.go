@@ -51,7 +51,7 @@ func (pl *plan) findCandidates() bool {
 	pl.countViolations(budgets)
 	if pl.wantsDevices() && pl.p.view.State().FreesDevices() {
 		pl.awaited = pl.p.view.State().NodesAwaitingDevices()
-		if pl.limit != nil && pl.p.view.State().FollowsDeviceUsers() {
+		if pl.limit != nil {
 			pl.awaited = slices.DeleteFunc(pl.awaited, func(n string) bool { return !slices.Contains(pl.limit, n) })
 		}
 	}

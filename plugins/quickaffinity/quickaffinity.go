@@ -1,12 +1,10 @@
 // Package quickaffinity is kube-scheduler's InterPodAffinity, under its name, that does not walk over all pods of all
-// nodes for every pod. It keeps, from pod to pod, how many pods count for which term in which domain of a topology, and
-// looks only at nodes that have changed. Hints, and whatever else there is, are kube-scheduler's plugin's own answers;
-// what is refused, in which words, and every score is the same. A test compares the two.
+// nodes for every pod. Package topologycount keeps the counts from pod to pod. This package says which pods count for
+// which term, and computes from the counts what upstream computes. Hints, and everything else, are answers of
+// kube-scheduler's plugin. What is refused, with which reason, and every score are the same: a test compares the two.
 //
-// What is kept is only a memo: it is never part of any state, and with an empty one the same comes out.
-//
-// Start at PreFilter; ledger.go is what is known of nodes and pods, memo.go how counts are kept up and what makes two
-// pods share them, reading.go what one pod's cycle sees.
+// Start at PreFilter; question.go says what counts, reading.go what follows for one pod, namespaces.go when a change of
+// a namespace makes counts invalid.
 package quickaffinity
 
 import (
@@ -15,19 +13,17 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/internal/topologycount"
 )
 
 // Affinity is the plugin.
@@ -37,24 +33,21 @@ type Affinity struct {
 	off      bool // upstream's plugin does everything itself
 	deferred bool // a pod whose resize is deferred is not looked at
 	lister   fwk.SharedLister
-	changed  changedSince // nil: all nodes are compared
 
-	ledger ledger
-	memos  memos
-	last   asked
-	normal []int64 // memory of NormalizeColumn
-
+	ledger     *topologycount.Ledger
 	namespaces namespaces
+	last       asked
+	key        []byte // memory of appendKey
+	rescaler   topologycount.Rescaler
 
 	// The refusals there are, by verdict. Whoever gets one may name this plugin in it, and change nothing else.
 	refusals [unwelcome + 1]*fwk.Status
 }
 
-// asked is who was asked about last, and what was found.
+// asked is the pod that was asked about last, and its counts.
 type asked struct {
-	pod      *v1.Pod
-	memo     *memo
-	renewals int
+	pod    *v1.Pod
+	counts *topologycount.Counts
 }
 
 var (
@@ -93,7 +86,7 @@ func New(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory 
 			off:      gates.EnableInterPodAffinityHostnameFastPath,
 			deferred: gates.EnableInPlacePodVerticalScalingSchedulerPreemption,
 			lister:   h.SnapshotSharedLister(),
-			memos:    memos{most: maxMemory},
+			ledger:   topologycount.Of(h),
 		}
 		informer := h.SharedInformerFactory().Core().V1().Namespaces()
 		a.namespaces.lister = informer.Lister()
@@ -104,9 +97,6 @@ func New(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory 
 			notAttracted: refusal(fwk.UnschedulableAndUnresolvable, interpodaffinity.ErrReasonAffinityRulesNotMatch),
 			repelled:     refusal(fwk.Unschedulable, interpodaffinity.ErrReasonAntiAffinityRulesNotMatch),
 			unwelcome:    refusal(fwk.Unschedulable, interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch),
-		}
-		if c, ok := h.(framework.Changes); ok {
-			a.changed = c.ChangedSince
 		}
 		return a, nil
 	}
@@ -122,40 +112,36 @@ var skip = fwk.NewStatus(fwk.Skip)
 
 // PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
 // of the pod's cycle: then there is no reading in the state.
-func (a *Affinity) PreFilter(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	nodes []fwk.NodeInfo,
-) (*fwk.PreFilterResult, *fwk.Status) {
+func (a *Affinity) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(filterKey)
 	if a.deferred && resource.IsPodResizeDeferred(pod) {
 		return a.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 	}
-	m, idle := a.ask(pod, nodes)
+	c, idle := a.ask(pod, nodes)
 	switch {
 	case idle:
 		return nil, skip
-	case m == nil:
+	case c == nil:
 		return a.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 	}
-	r := m.read(&a.ledger, pod, role.filters)
-	if !m.demands() && !r.has(existing) {
+	repels := func(c topologycount.Column) bool { return c.Role == existing && !c.Empty() }
+	if !c.Question.(*question).demands() && !slices.ContainsFunc(c.Columns(), repels) {
 		return nil, skip
 	}
-	state.Write(filterKey, r)
+	state.Write(filterKey, newReading(c, pod, forFilter))
 	return nil, nil
 }
 
-// ask returns the memo for the pod, brought up to date with the nodes. idle says that no pod, neither this one nor one
-// on a node, has affinity. With neither upstream's plugin has the word: the nodes are not those of the lister, or it
-// has something to say about the pod's terms.
-func (a *Affinity) ask(pod *v1.Pod, nodes []fwk.NodeInfo) (m *memo, idle bool) {
+// ask returns the counts for the pod, up to date with the nodes. idle says that neither the pod nor one on a node has
+// affinity. If it returns neither, upstream's plugin has to answer: the nodes are not those of the lister, or there is
+// an error to report about the pod's terms.
+func (a *Affinity) ask(pod *v1.Pod, nodes []fwk.NodeInfo) (c *topologycount.Counts, idle bool) {
 	if a.off {
 		return nil, false
 	}
 	lister := a.lister.NodeInfos()
-	if !hasTerms(pod) {
+	if !topologycount.HasTerms(pod) {
 		affine, err := lister.HavePodsWithAffinityList()
 		if err != nil {
 			return nil, false
@@ -168,23 +154,17 @@ func (a *Affinity) ask(pod *v1.Pod, nodes []fwk.NodeInfo) (m *memo, idle bool) {
 	if err != nil || !same(list, nodes) {
 		return nil, false
 	}
-	still, err := a.ledger.update(list, a.changed)
-	if !still {
-		a.memos.drop()
-		a.last = asked{}
-	}
-	if err != nil || a.forgetNamespaces() != nil {
+	if a.ledger.Update(list) != nil || a.forgetNamespaces() != nil {
 		return nil, false
 	}
-	if a.last.pod == pod && a.last.renewals == a.ledger.renewals {
-		m = a.last.memo
-	} else if m = a.memoOf(pod); m == nil {
+	if a.last.pod == pod && !a.last.counts.Dropped() {
+		c = a.last.counts
+	} else if c, err = a.countsOf(pod); err != nil {
 		return nil, false
 	}
-	m.update(&a.ledger)
-	a.memos.account(&a.ledger, m)
-	a.last = asked{pod, m, a.ledger.renewals}
-	return m, false
+	a.ledger.Use(c)
+	a.last = asked{pod, c}
+	return c, false
 }
 
 // same reports whether these are the same nodes, in the same order.
@@ -192,117 +172,57 @@ func same(a, b []fwk.NodeInfo) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// forgetNamespaces forgets the memos of pods to which a change of namespaces makes a difference.
+// forgetNamespaces drops the counts of pods to which a change of namespaces makes a difference.
 func (a *Affinity) forgetNamespaces() error {
 	changes, err := a.namespaces.update()
-	if err != nil {
-		return err
-	}
-	if len(changes) > 0 {
-		a.memos.forget(&a.ledger, func(q *question) bool {
-			return slices.ContainsFunc(changes, func(c namespaceChange) bool { return c.changes(q) })
+	if err == nil && len(changes) > 0 {
+		a.ledger.Forget(func(of topologycount.Question) bool {
+			q, ok := of.(*question)
+			return ok && slices.ContainsFunc(changes, func(c namespaceChange) bool { return c.changes(q) })
 		})
-		a.last = asked{}
 	}
-	return nil
+	return err
 }
 
-// memoOf returns the memo of what the pod asks, nil if it has terms that cannot be read.
-func (a *Affinity) memoOf(pod *v1.Pod) *memo {
-	l := &a.ledger
-	key, err := l.appendPod(l.key[:0], pod)
+// countsOf returns the counts for the pod's terms. It fails if these cannot be read.
+func (a *Affinity) countsOf(pod *v1.Pod) (*topologycount.Counts, error) {
+	key, err := a.appendKey(pod)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	l.key = key
-	if m := a.memos.find(key); m != nil {
-		return m
+	if c := a.ledger.Find(key); c != nil {
+		return c, nil
 	}
-	q, ok := a.question(pod)
-	if !ok {
-		return nil
-	}
-	l.labels.learnPod(q.info)
-	if l.labels.grown { // kinds, and memos, are told apart by more labels now
-		a.memos.drop()
-		a.last = asked{}
-		if l.renew() != nil {
-			return nil
-		}
-		if key, err = l.appendPod(l.key[:0], pod); err != nil {
-			return nil
-		}
-		l.key = key
-	}
-	m := newMemo(l, q)
-	a.memos.keep(key, m)
-	return m
-}
-
-// question reads the pod's terms.
-func (a *Affinity) question(pod *v1.Pod) (question, bool) {
-	info, err := upstream.NewPodInfo(pod)
+	q, err := newQuestion(pod, int64(a.args.HardPodAffinityWeight), &a.namespaces)
 	if err != nil {
-		return question{}, false
+		return nil, err
 	}
-	q := question{
-		costs: &a.memos.costs, hardWeight: int64(a.args.HardPodAffinityWeight), pod: pod, info: info,
-		namespaceLabels: a.namespaces.labels[pod.Namespace],
+	if err := a.ledger.LearnTerms(q.info); err != nil {
+		return nil, err
 	}
-	for _, terms := range [][]fwk.AffinityTerm{info.GetRequiredAffinityTerms(), info.GetRequiredAntiAffinityTerms()} {
-		for i := range terms {
-			if q.resolve(&terms[i], a.namespaces.lister) != nil {
-				return question{}, false
-			}
-		}
+	if key, err = a.appendKey(pod); err != nil { // it may name more labels now
+		return nil, err
 	}
-	for _, terms := range [][]fwk.WeightedAffinityTerm{info.GetPreferredAffinityTerms(),
-		info.GetPreferredAntiAffinityTerms()} {
-		for i := range terms {
-			if q.resolve(&terms[i].AffinityTerm, a.namespaces.lister) != nil {
-				return question{}, false
-			}
-		}
-	}
-	q.matchesItself = matchesAll(info.GetRequiredAffinityTerms(), pod)
-	return q, true
+	c := a.ledger.Keep(key, q)
+	q.addColumns(c)
+	return c, nil
 }
 
-// resolve puts the namespaces that the term's selector stands for in its place, unless it stands for all.
-func (q *question) resolve(term *fwk.AffinityTerm, namespaces corelisters.NamespaceLister) error {
-	if term.NamespaceSelector.Empty() {
-		return nil
+// appendKey returns what pods have in common that share counts. It is valid until the next call.
+func (a *Affinity) appendKey(pod *v1.Pod) (key []byte, err error) {
+	key, err = a.ledger.AppendPod(append(a.key[:0], 'a'), pod)
+	if err == nil {
+		a.key = key
 	}
-	list, err := namespaces.List(term.NamespaceSelector)
-	if err != nil {
-		return err
-	}
-	for _, n := range list {
-		term.Namespaces.Insert(n.Name)
-	}
-	if term.NamespaceSelector.String() != labels.Nothing().String() {
-		q.selectors = append(q.selectors, term.NamespaceSelector)
-	}
-	term.NamespaceSelector = labels.Nothing()
-	return nil
-}
-
-// demands reports whether the pod itself has required terms.
-func (q *question) demands() bool {
-	return len(q.info.GetRequiredAffinityTerms()) > 0 || len(q.info.GetRequiredAntiAffinityTerms()) > 0
+	return key, err
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (a *Affinity) PreFilterExtensions() fwk.PreFilterExtensions { return a }
 
 // AddPod implements fwk.PreFilterExtensions.
-func (a *Affinity) AddPod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	add fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (a *Affinity) AddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state, filterKey)
 	if r == nil {
 		return a.InterPodAffinity.AddPod(ctx, state, pod, add, node)
@@ -312,13 +232,8 @@ func (a *Affinity) AddPod(
 }
 
 // RemovePod implements fwk.PreFilterExtensions.
-func (a *Affinity) RemovePod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	remove fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (a *Affinity) RemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, remove fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state, filterKey)
 	if r == nil {
 		return a.InterPodAffinity.RemovePod(ctx, state, pod, remove, node)
@@ -333,7 +248,7 @@ func (a *Affinity) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if r == nil {
 		return a.InterPodAffinity.Filter(ctx, state, pod, node)
 	}
-	return a.refusals[r.judge(r.spotOf(node))]
+	return a.refusals[r.judge(r.Spot(node))]
 }
 
 // PreScore implements fwk.PreScorePlugin.
@@ -343,60 +258,91 @@ func (a *Affinity) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.P
 	if err != nil {
 		return a.InterPodAffinity.PreScore(ctx, state, pod, nodes)
 	}
-	m, idle := a.ask(pod, list)
+	c, idle := a.ask(pod, list)
 	switch {
 	case idle:
 		return skip
-	case m == nil:
+	case c == nil:
 		return a.InterPodAffinity.PreScore(ctx, state, pod, nodes)
-	case a.args.IgnorePreferredTermsOfExistingPods && !m.prefers(), m.touched == 0:
+	}
+	matches := func(c topologycount.Column) bool { return forScore(c.Role) && c.Matches > 0 }
+	if !slices.ContainsFunc(c.Columns(), matches) ||
+		a.args.IgnorePreferredTermsOfExistingPods && !c.Question.(*question).prefers() {
 		return skip
 	}
-	state.Write(scoreKey, m.read(&a.ledger, pod, role.scores))
+	state.Write(scoreKey, newReading(c, pod, forScore))
 	return nil
 }
 
-// prefers reports whether the pod itself has preferred terms.
-func (q *question) prefers() bool {
-	return len(q.info.GetPreferredAffinityTerms()) > 0 || len(q.info.GetPreferredAntiAffinityTerms()) > 0
-}
-
 // Score implements fwk.ScorePlugin.
-func (a *Affinity) Score(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	node fwk.NodeInfo,
-) (int64, *fwk.Status) {
+func (a *Affinity) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	node fwk.NodeInfo) (int64, *fwk.Status) {
 	r := readingOf(state, scoreKey)
 	if r == nil {
 		return a.InterPodAffinity.Score(ctx, state, pod, node)
 	}
-	return r.score(r.spotOf(node)), nil
+	return r.score(r.Spot(node)), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
 func (a *Affinity) ScoreExtensions() fwk.ScoreExtensions { return a }
 
 // NormalizeScore implements fwk.ScoreExtensions.
-func (a *Affinity) NormalizeScore(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	scores fwk.NodeScoreList,
-) *fwk.Status {
+func (a *Affinity) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	scores fwk.NodeScoreList) *fwk.Status {
 	if readingOf(state, scoreKey) == nil {
 		return a.InterPodAffinity.NormalizeScore(ctx, state, pod, scores)
 	}
-	if len(scores) == 0 {
-		return nil
-	}
-	least, most := scores[0].Score, scores[0].Score
+	column := make([]int64, len(scores))
 	for i := range scores {
-		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
+		column[i] = scores[i].Score
 	}
+	a.normalize(column)
 	for i := range scores {
-		scores[i].Score = normalized(scores[i].Score, least, most)
+		scores[i].Score = column[i]
 	}
 	return nil
+}
+
+// normalize puts the scores on upstream's scale, of which the ends are the least and the highest score.
+func (a *Affinity) normalize(column []int64) {
+	if len(column) == 0 {
+		return
+	}
+	least, most := slices.Min(column), slices.Max(column)
+	a.rescaler.Rescale(column, least, most, func(score int64) int64 {
+		if most-least <= 0 {
+			return 0
+		}
+		return int64(float64(fwk.MaxScore) * (float64(score-least) / float64(most-least)))
+	})
+}
+
+// SurveyFilter implements framework.Surveyor of Rollcall.
+func (a *Affinity) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool {
+	r := readingOf(state, filterKey)
+	if r == nil || !r.Surveys(nodes) {
+		return false
+	}
+	r.judgeAll(pass)
+	return true
+}
+
+// SurveyScore implements framework.Surveyor of Rollcall.
+func (a *Affinity) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
+	r := readingOf(state, scoreKey)
+	if r == nil || !r.Surveys(nodes) {
+		return false
+	}
+	r.scoreAll(scores)
+	return true
+}
+
+// NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
+func (a *Affinity) NormalizeColumn(state fwk.CycleState, _ []int, column []int64) bool {
+	if readingOf(state, scoreKey) == nil {
+		return false
+	}
+	a.normalize(column)
+	return true
 }

@@ -1,11 +1,11 @@
 package quickaffinity
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+
+	"github.com/rollcall-sched/rollcall/plugins/internal/topologycount"
 )
 
 // Where PreFilter and PreScore leave their readings.
@@ -14,36 +14,24 @@ const (
 	scoreKey  fwk.StateKey = "PreScore" + interpodaffinity.Name + "/quick"
 )
 
-// reading is what the memo said when the pod was asked about, and what became of it since by pods thought of as added
-// or gone. The memo goes on meanwhile, in a rehearsal for one, and lends its counts: whoever changes them makes a copy
-// first.
+// reading is what one pod's cycle sees of the counts.
 type reading struct {
-	question // the pod and its namespace's labels are this cycle's, not those that the memo was made for
-	ledger   *ledger
-	version  uint64 // of the ledger
-	// renewals are the ledger's: with others the topologies are not its any more.
-	renewals int
-	columns  []column
-	near     int32 // where the node that is asked about next is likely to stand
+	topologycount.Reading
+	question // with the pod of this cycle, which shares the counts with others
+	// affinity is how many columns in front are of the required affinity terms.
+	affinity int
 }
 
-// read returns what the memo says to the pod in the columns with these roles. Pods that share the memo are the same to
-// all terms that the ledger knows; a pod thought of as added, as a nominated one is, may have others, and is judged by
-// what this pod is.
-func (m *memo) read(l *ledger, pod *v1.Pod, belongs func(role) bool) *reading {
-	r := &reading{question: m.question, ledger: l, version: l.version, renewals: l.renewals}
+// newReading reads the columns of such roles for the pod. Pods that share counts are the same to all terms that the
+// ledger knows. A pod that is added for a trial may have other terms: so the question's pod is this one.
+func newReading(c *topologycount.Counts, pod *v1.Pod, such func(topologycount.Role) bool) *reading {
+	r := &reading{Reading: c.Read(such), question: *c.Question.(*question)}
 	r.pod = pod
-	for i := range m.columns {
-		if c := &m.columns[i]; belongs(c.role) {
-			c.lent = true
-			r.columns = append(r.columns, *c)
-		}
+	for r.affinity < len(r.Columns) && r.Columns[r.affinity].Role == attracting {
+		r.affinity++
 	}
 	return r
 }
-
-func (r role) filters() bool { return r != preferred }
-func (r role) scores() bool  { return r == preferred }
 
 // readingOf returns the state's reading, nil if it has none: then upstream's plugin answers.
 func readingOf(state fwk.CycleState, key fwk.StateKey) *reading {
@@ -57,29 +45,13 @@ func readingOf(state fwk.CycleState, key fwk.StateKey) *reading {
 
 // Clone implements fwk.StateData.
 func (r *reading) Clone() fwk.StateData {
-	for i := range r.columns {
-		r.columns[i].lent = true
-	}
-	out := *r
-	out.columns = slices.Clone(r.columns)
-	return &out
+	return &reading{Reading: r.Reading.Clone(), question: r.question, affinity: r.affinity}
 }
 
-// has reports whether there is anything in the columns of the role.
-func (r *reading) has(role role) bool {
-	return slices.ContainsFunc(r.columns, func(c column) bool { return c.role == role && c.nonzero > 0 })
-}
-
-// change thinks of a pod as added to the node (+1) or gone from it (-1).
+// change adds a pod to the node for a trial (+1), or removes it (-1).
 func (r *reading) change(info fwk.PodInfo, node *v1.Node, by int64) {
-	if node == nil {
-		return
-	}
-	for _, p := range r.parts(r.ledger.lend, (*columns)(&r.columns), info, false) {
-		c := &r.columns[p.column]
-		if domain := c.topology.of(node); domain != nowhere {
-			c.add(domain, p.weight*by)
-		}
+	if node != nil {
+		r.Change(node, by, func(to *topologycount.Parts) { r.addRequired(info, to) })
 	}
 }
 
@@ -93,25 +65,26 @@ const (
 )
 
 // judge says whether the pod may go to a node.
-func (r *reading) judge(node spot) verdict {
+func (r *reading) judge(node topologycount.Spot) verdict {
 	enough := true
-	for _, t := range r.affinity {
-		in := node.in(t)
-		if in == nowhere {
+	for i := range r.Columns[:r.affinity] {
+		c := &r.Columns[i]
+		domain := node.In(c.Topology)
+		if domain == topologycount.Nowhere {
 			return notAttracted
 		}
-		enough = enough && r.attracts(t, in)
+		enough = enough && c.At(domain) > 0
 	}
 	if !enough && !r.startsAlone() {
 		return notAttracted
 	}
 	out := fits
-	for i := range r.columns {
-		c := &r.columns[i]
-		if c.nonzero == 0 || c.role != repelling && c.role != existing || c.of(node.in(c.topology)) <= 0 {
+	for i := range r.Columns {
+		c := &r.Columns[i]
+		if !forbids(c) || c.At(node.In(c.Topology)) <= 0 {
 			continue
 		}
-		if c.role == repelling {
+		if c.Role == repelling {
 			return repelled
 		}
 		out = unwelcome
@@ -119,48 +92,66 @@ func (r *reading) judge(node spot) verdict {
 	return out
 }
 
-// attracts reports whether there are pods in the domain that match all terms.
-func (r *reading) attracts(t *topology, domain int32) bool {
-	for i := range r.columns {
-		if c := &r.columns[i]; c.role == attracting && c.topology == t {
-			return c.of(domain) > 0
+// forbids reports whether the column may make domains infeasible.
+func forbids(c *topologycount.Column) bool {
+	return !c.Empty() && (c.Role == repelling || c.Role == existing)
+}
+
+// startsAlone reports whether the pod may go where no other pod attracts it, because it is the first of the pods that
+// are to be together.
+func (r *reading) startsAlone() bool {
+	for i := range r.Columns[:r.affinity] {
+		if !r.Columns[i].Empty() {
+			return false
 		}
 	}
-	return false
-}
-
-// startsAlone reports whether the pod may go where no other pod attracts it: it is the first of those that are to be
-// together.
-func (r *reading) startsAlone() bool { return r.matchesItself && !r.has(attracting) }
-
-// spot is a node that is asked about.
-type spot struct {
-	info fwk.NodeInfo
-	at   int // its place among the ledger's rows, nowhere if it is not as it was there
-}
-
-// spotOf finds the node in the ledger.
-func (r *reading) spotOf(info fwk.NodeInfo) spot {
-	if r.renewals == r.ledger.renewals {
-		if at, ok := r.ledger.placeOf(info, &r.near); ok {
-			return spot{info, at}
-		}
-	}
-	return spot{info, nowhere}
-}
-
-// in returns the number of the node's domain, nowhere if it does not have the label.
-func (s spot) in(t *topology) int32 {
-	if s.at != nowhere && t.users > 0 {
-		return t.at[s.at]
-	}
-	return t.look(s.info.Node())
+	return r.matchesItself
 }
 
 // score adds up what the pod prefers about a node, and others there about the pod.
-func (r *reading) score(node spot) (sum int64) {
-	for i := range r.columns {
-		sum += r.columns[i].of(node.in(r.columns[i].topology))
+func (r *reading) score(node topologycount.Spot) (sum int64) {
+	for i := range r.Columns {
+		sum += r.Columns[i].At(node.In(r.Columns[i].Topology))
 	}
 	return sum
+}
+
+// judgeAll sets pass[i] for the i-th node of the ledger if the pod may go there.
+func (r *reading) judgeAll(pass []bool) {
+	for at := range pass {
+		pass[at] = true
+	}
+	alone := r.startsAlone()
+	for i := range r.Columns[:r.affinity] {
+		sums := r.Columns[i].Sums()
+		for at, domain := range r.Columns[i].Topology.Domains() {
+			if domain == topologycount.Nowhere || !alone && (int(domain) >= len(sums) || sums[domain] <= 0) {
+				pass[at] = false
+			}
+		}
+	}
+	for i := range r.Columns {
+		if !forbids(&r.Columns[i]) {
+			continue
+		}
+		sums := r.Columns[i].Sums()
+		for at, domain := range r.Columns[i].Topology.Domains() {
+			if domain != topologycount.Nowhere && int(domain) < len(sums) && sums[domain] > 0 {
+				pass[at] = false
+			}
+		}
+	}
+}
+
+// scoreAll sets scores[i] to the score of the i-th node of the ledger.
+func (r *reading) scoreAll(scores []int64) {
+	clear(scores)
+	for i := range r.Columns {
+		sums := r.Columns[i].Sums()
+		for at, domain := range r.Columns[i].Topology.Domains() {
+			if domain != topologycount.Nowhere && int(domain) < len(sums) {
+				scores[at] += sums[domain]
+			}
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package quickspread
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -11,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// question is what a pod's PreFilter wants to know: how many pods count, on which node, in which domain. Pods with
-// equal questions share a memo.
+// question is the constraints of a pod. Pods with the same key share counts.
 type question struct {
 	pod         *v1.Pod
 	gates       gates
@@ -20,18 +18,6 @@ type question struct {
 	soft        bool                          // which of them
 	selector    labels.Selector               // of default constraints; nil: each constraint has its own
 }
-
-// rule is a constraint as far as counts depend on it.
-type rule struct {
-	topologyKey string
-	selector    labels.Selector
-	// affinity and taints: only nodes count that the pod's node affinity matches, and whose taints it tolerates.
-	affinity, taints bool
-	like             int // the first rule with the same selector
-}
-
-// byHost reports whether each node is a domain of its own.
-func (r *rule) byHost() bool { return r.topologyKey == v1.LabelHostname }
 
 // thatAre returns those of the constraints of which the action is to be taken.
 func thatAre(action v1.UnsatisfiableConstraintAction,
@@ -54,10 +40,12 @@ func policies(c *v1.TopologySpreadConstraint) (affinity, taints bool) {
 // rules returns a rule for each constraint. It fails if a selector is not valid.
 func (q *question) rules() ([]rule, error) {
 	rules := make([]rule, len(q.constraints))
-	var selectors [][]byte
 	for i := range q.constraints {
 		c := &q.constraints[i]
-		r := rule{topologyKey: c.TopologyKey, selector: q.selector}
+		r := &rules[i]
+		r.topology.Label, r.selector = c.TopologyKey, q.selector
+		// The pods on the node itself say what a soft constraint on host names is worth.
+		r.topology.EachNode = q.soft && c.TopologyKey == v1.LabelHostname
 		r.affinity, r.taints = policies(c)
 		if r.selector == nil {
 			var err error
@@ -65,9 +53,6 @@ func (q *question) rules() ([]rule, error) {
 				return nil, fmt.Errorf("selector for %s: %w", c.TopologyKey, err)
 			}
 		}
-		selectors = append(selectors, appendSelector(nil, r.selector))
-		r.like = slices.IndexFunc(selectors, func(s []byte) bool { return bytes.Equal(s, selectors[i]) })
-		rules[i] = r
 	}
 	return rules, nil
 }
@@ -98,74 +83,63 @@ func (q *question) matchLabelKeys(c *v1.TopologySpreadConstraint) []string {
 	return c.MatchLabelKeys
 }
 
-// appendTo appends the question's bytes to b: all that the answer depends on besides the nodes and their pods. That is
-// not maxSkew, not minDomains, and not whether the pod itself matches; and the pod's node affinity and tolerations only
-// if a policy asks for them.
-func (q *question) appendTo(b []byte) ([]byte, error) {
-	b = appendBytes(append(b, flag(q.soft)), q.pod.Namespace)
-	var err error
-	affinity, taints := false, false
+// appendKey appends everything that counts depend on besides the nodes and their pods. They do not depend on maxSkew,
+// minDomains, or whether the pod itself matches, and on the pod's node affinity and tolerations only if a policy asks
+// for them.
+func (q *question) appendKey(b []byte) ([]byte, error) {
+	var spec v1.PodSpec
+	for _, c := range q.constraints {
+		affinity, taints := policies(&c)
+		if affinity {
+			spec.NodeSelector, spec.Affinity = q.pod.Spec.NodeSelector, requiredNodeAffinity(q.pod)
+		}
+		if taints {
+			spec.Tolerations = q.pod.Spec.Tolerations
+		}
+		c.MaxSkew, c.MinDomains = 0, nil
+		spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, c)
+	}
+	size := spec.Size()
+	b = binary.AppendUvarint(append(b, 's'), uint64(size))
+	at := len(b)
+	b = slices.Grow(b, size)[:at+size]
+	if _, err := spec.MarshalToSizedBuffer(b[at:]); err != nil {
+		return nil, fmt.Errorf("encode constraints: %w", err)
+	}
+	b = appendString(b, q.pod.Namespace)
 	for i := range q.constraints {
-		c := &q.constraints[i]
-		a, t := policies(c)
-		affinity, taints = affinity || a, taints || t
-		b = append(b, 'c', flag(a), flag(t))
-		b = appendBytes(b, c.TopologyKey)
-		if q.selector != nil {
-			b = appendSelector(b, q.selector)
-			continue
-		}
-		if b, err = appendMessage(b, c.LabelSelector, c.LabelSelector == nil); err != nil {
-			return nil, err
-		}
-		for _, key := range q.matchLabelKeys(c) {
-			if value, ok := q.pod.Labels[key]; ok {
-				b = appendBytes(appendBytes(append(b, 'l'), key), value)
-			}
+		for _, key := range q.matchLabelKeys(&q.constraints[i]) {
+			value, ok := q.pod.Labels[key]
+			b = appendString(append(b, flag(ok)), value)
 		}
 	}
-	if affinity {
-		if b, err = appendAffinity(append(b, 'a'), q.pod); err != nil {
-			return nil, err
-		}
-	}
-	if taints {
-		for i := range q.pod.Spec.Tolerations {
-			if b, err = appendMessage(append(b, 't'), &q.pod.Spec.Tolerations[i], false); err != nil {
-				return nil, err
-			}
-		}
+	if q.selector != nil {
+		b = appendSelector(b, q.selector)
 	}
 	return b, nil
 }
 
-// appendAffinity appends what of the pod says to which nodes it may go.
-func appendAffinity(b []byte, pod *v1.Pod) ([]byte, error) {
-	// A label selector's bytes are those of its labels by name.
-	b, err := appendMessage(b, &metav1.LabelSelector{MatchLabels: pod.Spec.NodeSelector}, false)
-	if err != nil {
-		return nil, err
-	}
+// requiredNodeAffinity returns the part of the pod's affinity that says to which nodes it may go.
+func requiredNodeAffinity(pod *v1.Pod) *v1.Affinity {
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		return appendMessage(append(b, 'r'), required, required == nil)
+		return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 	}
-	return b, nil
+	return nil
 }
 
 // appendSelector appends a parsed selector. Its String would not do: nobody has checked that labels of services have no
 // commas.
 func appendSelector(b []byte, selector labels.Selector) []byte {
 	requirements, ok := selector.Requirements()
-	b = append(b, 's', flag(ok))
-	b = binary.AppendUvarint(b, uint64(len(requirements)))
+	b = append(b, flag(ok))
 	for i := range requirements {
 		r := &requirements[i]
-		b = appendBytes(appendBytes(b, r.Key()), string(r.Operator()))
+		b = appendString(appendString(b, r.Key()), string(r.Operator()))
 		values := r.Values().List()
 		b = binary.AppendUvarint(b, uint64(len(values)))
 		for _, value := range values {
-			b = appendBytes(b, value)
+			b = appendString(b, value)
 		}
 	}
 	return b
@@ -178,19 +152,7 @@ func flag(is bool) byte {
 	return 0
 }
 
-// appendBytes appends a string so that none can be taken for another with what follows it.
-func appendBytes[S string | []byte](b []byte, s S) []byte {
+// appendString appends the string's length and the string.
+func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// appendMessage appends an object, or that there is none.
-func appendMessage(b []byte, m interface{ Marshal() ([]byte, error) }, absent bool) ([]byte, error) {
-	if absent {
-		return append(b, 0), nil
-	}
-	data, err := m.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encode a %T: %w", m, err)
-	}
-	return appendBytes(append(b, 1), data), nil
 }

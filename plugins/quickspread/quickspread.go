@@ -1,15 +1,14 @@
 // Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes
-// for every pod. It keeps, from pod to pod, how many pods match on each node, and counts a node again only when that
-// has changed. Hints, the constraints that the system has by default, and whatever else there is, are kube-scheduler's
-// plugin's own answers; what is refused, in which words, and every score is the same. A test compares the two.
+// for every pod. Package topologycount keeps the counts from pod to pod. This package says which nodes and pods count,
+// and computes from the counts what upstream computes. Hints, the constraints that the system has by default, and
+// everything else, are answers of kube-scheduler's plugin. What is refused, with which reason, and every score are the
+// same: a test compares the two.
 //
-// In one case upstream's answer is no measure: when pods of several domains are thought away or added, as those of a
-// gang are, it depends on the order in which a map is walked. Here it is what counting afresh would give.
+// In one case upstream's answer is no measure: when pods of several domains are added or removed for a trial, as those
+// of a gang are, it depends on the order of a map. Here it is what counting from the start would give.
 //
-// What is kept is only a memo: it is never part of any state, and with an empty one the same comes out.
-//
-// Start at PreFilter; memo.go is how counts are kept up, question.go what makes two pods share them, reading.go what
-// one pod's cycle sees of hard constraints (DoNotSchedule), scoring.go of soft ones (ScheduleAnyway).
+// Start at PreFilter; question.go says which pods share counts, rules.go what counts, reading.go what follows for one
+// pod's hard constraints (DoNotSchedule), scoring.go for its soft ones (ScheduleAnyway).
 package quickspread
 
 import (
@@ -28,6 +27,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/internal/topologycount"
 )
 
 // Spread is the plugin.
@@ -37,8 +37,10 @@ type Spread struct {
 	defaults defaults
 	system   bool // pods without constraints have those of the system, which upstream's plugin sees to
 	lister   fwk.SharedLister
-	memos    memos
-	normal   []int64 // memory of NormalizeColumn
+	ledger   *topologycount.Ledger
+	key      []byte // memory of the next one
+	rescaler topologycount.Rescaler
+	sums     []float64 // memory of SurveyScore
 
 	// The two refusals there are. Whoever gets one may name this plugin in it, and change nothing else.
 	skewed, unlabeled *fwk.Status
@@ -91,6 +93,7 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 			PodTopologySpread: spread,
 			gates:             gatesAsTheyAre(),
 			lister:            h.SnapshotSharedLister(),
+			ledger:            topologycount.Of(h),
 			skewed:            refusal(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch),
 			unlabeled: refusal(fwk.UnschedulableAndUnresolvable,
 				podtopologyspread.ErrReasonNodeLabelNotMatch),
@@ -102,21 +105,14 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 		if s.system = a.DefaultingType == config.SystemDefaulting; !s.system { // the system's are soft
 			s.defaults = newDefaults(a.DefaultConstraints, h)
 		}
-		if c, ok := h.(framework.Changes); ok {
-			s.memos.changed = c.ChangedSince
-		}
 		return s, nil
 	}
 }
 
 // PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
 // of the pod's cycle: then there is no reading in the state.
-func (s *Spread) PreFilter(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	nodes []fwk.NodeInfo,
-) (*fwk.PreFilterResult, *fwk.Status) {
+func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(readingKey)
 	if s.gates.off || s.gates.deferred && resource.IsPodResizeDeferred(pod) {
 		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
@@ -130,47 +126,62 @@ func (s *Spread) PreFilter(
 	if len(q.constraints) == 0 {
 		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
 	}
-	m, err := s.memos.of(q, len(nodes))
+	c, err := s.count(ctx, q, nodes)
 	if err != nil {
-		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes) // it says what is wrong in its own words
+		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes) // it reports the error in its own words
 	}
-	m.update(klog.FromContext(ctx), nodes)
-	state.Write(readingKey, newReading(m, q))
+	state.Write(readingKey, newReading(c, q))
 	return nil, nil
+}
+
+// count returns the counts for the question. It fails if a selector is not valid.
+func (s *Spread) count(ctx context.Context, q question, nodes []fwk.NodeInfo) (*topologycount.Counts, error) {
+	if err := s.ledger.Update(nodes); err != nil {
+		return nil, err
+	}
+	key, err := q.appendKey(s.key[:0])
+	if err != nil {
+		return nil, err
+	}
+	s.key = key
+	c := s.ledger.Find(key)
+	if c == nil {
+		r, err := newRules(&q, klog.FromContext(ctx))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.ledger.Learn(r.selectors()...); err != nil {
+			return nil, err
+		}
+		c = s.ledger.Keep(key, r)
+		r.addColumns(c)
+	}
+	s.ledger.Use(c)
+	return c, nil
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (s *Spread) PreFilterExtensions() fwk.PreFilterExtensions { return s }
 
 // AddPod implements fwk.PreFilterExtensions.
-func (s *Spread) AddPod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	add fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (s *Spread) AddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state)
 	if r == nil {
 		return s.PodTopologySpread.AddPod(ctx, state, pod, add, node)
 	}
-	r.change(klog.FromContext(ctx), add.GetPod(), node.Node(), +1)
+	r.change(add.GetPod(), node.Node(), +1)
 	return nil
 }
 
 // RemovePod implements fwk.PreFilterExtensions.
-func (s *Spread) RemovePod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	remove fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (s *Spread) RemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, remove fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state)
 	if r == nil {
 		return s.PodTopologySpread.RemovePod(ctx, state, pod, remove, node)
 	}
-	r.change(klog.FromContext(ctx), remove.GetPod(), node.Node(), -1)
+	r.change(remove.GetPod(), node.Node(), -1)
 	return nil
 }
 

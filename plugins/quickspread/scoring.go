@@ -6,33 +6,36 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+
+	"github.com/rollcall-sched/rollcall/plugins/internal/topologycount"
 )
 
 // scoringKey is where PreScore leaves the scoring.
 const scoringKey fwk.StateKey = "PreScore" + podtopologyspread.Name + "/quick"
 
-// scoring is what the memo said of soft constraints when the pod's PreScore was run. Nobody changes it.
+// scoring is what one pod's cycle sees of soft constraints. Nobody changes it. It borrows no columns: what they had at
+// the time of PreScore is in the scales, except for the pods on each node, which are there to be counted.
 type scoring struct {
-	memo    *memo
-	version uint64 // of the memo
-	scales  []scale
-	ignored map[string]bool // the names of the nodes that lack a label and have no score
+	topologycount.Reading
+	counts  *topologycount.Counts
+	rules   *rules
+	scales  []scale         // one for each rule
+	ignored map[string]bool // the names of the feasible nodes that lack a label and have no score
 }
 
-// scale is what a constraint adds to a node's score.
+// scale says what a constraint adds to a node's score.
 type scale struct {
-	host    bool      // by the pods on the node itself
+	each    bool      // by the pods on the node itself
 	weight  float64   // of each pod
 	less    float64   // maxSkew - 1
-	domains []float64 // else: what it adds, by domain
+	domains []float64 // what it adds, by domain; unless each
 }
 
-// of returns what so many pods add, in upstream's words scoreForCount.
+// of returns what so many pods add. Upstream calls it scoreForCount.
 // As there, a machine of another architecture may round it otherwise: docs/ARCHITECTURE.md, under Determinism.
-func (s *scale) of(pods int) float64 { return float64(pods)*s.weight + s.less }
+func (s *scale) of(pods int64) float64 { return float64(pods)*s.weight + s.less }
 
 // Clone implements fwk.StateData.
 func (s *scoring) Clone() fwk.StateData { return s }
@@ -47,7 +50,7 @@ func scoringOf(state fwk.CycleState) *scoring {
 	return nil
 }
 
-// skip is what the plugin answers that has nothing to do for the pod. It must not be changed.
+// skip is the answer when the plugin has nothing to do for the pod. It must not be changed.
 var skip = fwk.NewStatus(fwk.Skip)
 
 // PreScore implements fwk.PreScorePlugin.
@@ -70,80 +73,89 @@ func (s *Spread) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if len(q.constraints) == 0 || len(nodes) == 0 {
 		return skip
 	}
-	m, err := s.memos.of(q, len(nodes))
+	c, err := s.count(ctx, q, nodes)
 	if err != nil {
-		return s.PodTopologySpread.PreScore(ctx, state, pod, feasible) // it says what is wrong in its own words
+		return s.PodTopologySpread.PreScore(ctx, state, pod, feasible) // it reports the error in its own words
 	}
-	m.update(klog.FromContext(ctx), nodes)
-	made := newScoring(m, q, feasible)
-	if made == nil {
+	r := s.newScoring(c, q, feasible)
+	if r == nil {
 		return s.PodTopologySpread.PreScore(ctx, state, pod, feasible)
 	}
-	state.Write(scoringKey, made)
+	state.Write(scoringKey, r)
 	return nil
 }
 
-// newScoring weighs the constraints by how many domains the feasible nodes are in. It returns nil if one of these is
-// not in the memo.
-func newScoring(m *memo, q question, feasible []fwk.NodeInfo) *scoring {
-	s := &scoring{memo: m, version: m.version, scales: make([]scale, len(m.rules))}
-	seen := make([][]bool, len(m.rules))
-	for i := range m.rules {
-		s.scales[i] = scale{host: m.rules[i].byHost(), less: float64(q.constraints[i].MaxSkew - 1)}
-		if !s.scales[i].host {
-			seen[i] = make([]bool, len(m.domains[i].nodes))
+// newScoring weighs the constraints by how many domains the feasible nodes are in. It returns nil if the ledger does
+// not have one of these.
+func (s *Spread) newScoring(c *topologycount.Counts, q question, feasible []fwk.NodeInfo) *scoring {
+	none := func(topologycount.Role) bool { return false }
+	r := &scoring{Reading: c.Read(none), counts: c, rules: c.Question.(*rules)}
+	r.scales = make([]scale, len(r.rules.list))
+	seen := make([][]bool, len(r.scales))
+	for i := range r.scales {
+		r.scales[i] = scale{each: r.rules.list[i].topology.EachNode, less: float64(q.constraints[i].MaxSkew - 1)}
+		if !r.scales[i].each {
+			seen[i] = make([]bool, r.topology(i).Size())
 		}
 	}
-	next, ignored := 0, 0
-	sizes := make([]int, len(m.rules))
+	next := 0
+	sizes := make([]int, len(r.scales))
 	for _, node := range feasible {
-		at, ok := m.findPlace(node, next)
+		at, ok := s.ledger.Place(node, next)
 		if !ok {
 			return nil
 		}
 		next = at + 1
-		row := m.row(at)
-		if row[0].domain == nowhere {
-			if ignored++; s.ignored == nil {
-				s.ignored = map[string]bool{}
+		if r.lacks(at) {
+			if r.ignored == nil {
+				r.ignored = map[string]bool{}
 			}
-			s.ignored[node.Node().Name] = true
+			r.ignored[node.Node().Name] = true
 			continue
 		}
 		for i, of := range seen {
-			if of != nil && !of[row[i].domain] {
-				of[row[i].domain] = true
+			if domain := r.topology(i).Domains()[at]; of != nil && !of[domain] {
+				of[domain] = true
 				sizes[i]++
 			}
 		}
 	}
-	for i := range s.scales {
-		c := &s.scales[i]
-		if c.host {
-			sizes[i] = len(feasible) - ignored
+	for i := range r.scales {
+		if r.scales[i].each {
+			sizes[i] = len(feasible) - len(r.ignored)
 		}
-		c.weight = math.Log(float64(sizes[i] + 2))
-		if !c.host {
-			c.domains = make([]float64, len(m.domains[i].pods))
-			for id, pods := range m.domains[i].pods {
-				c.domains[id] = c.of(pods)
-			}
-		}
+		r.weigh(i, sizes[i])
 	}
-	return s
+	return r
 }
 
-// findPlace is placeOf for nodes that stand in the order of the list, with gaps.
-func (m *memo) findPlace(node fwk.NodeInfo, from int) (at int, ok bool) {
-	if from < len(m.list) && m.list[from] == node { // most often, and spares a look into the node
-		return from, true
+// weigh sets the scale of the i-th constraint, which sees the feasible nodes in so many domains.
+func (r *scoring) weigh(i, size int) {
+	s := &r.scales[i]
+	s.weight = math.Log(float64(size + 2))
+	if s.each {
+		return
 	}
-	generation := node.GetGeneration()
-	if i := slices.Index(m.generations[min(from, len(m.generations)):], generation); i >= 0 {
-		return from + i, true
+	s.domains = make([]float64, r.topology(i).Size())
+	for domain := range s.domains {
+		s.domains[domain] = s.of(r.counts.Columns()[i].At(int32(domain)))
 	}
-	at = slices.Index(m.generations, generation)
-	return at, at >= 0
+}
+
+// topology returns that of the i-th constraint.
+func (r *scoring) topology(i int) *topologycount.Topology { return r.counts.Columns()[i].Topology }
+
+// current reports whether the counts are as they were at the time of PreScore.
+func (r *scoring) current() bool { return r.Current() && !r.counts.Dropped() }
+
+// lacks reports whether the node at that place lacks the label of a constraint.
+func (r *scoring) lacks(at int) bool {
+	for i := range r.scales {
+		if r.topology(i).Domains()[at] == topologycount.Nowhere {
+			return true
+		}
+	}
+	return false
 }
 
 // Score implements fwk.ScorePlugin.
@@ -155,17 +167,16 @@ func (s *Spread) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if r.ignored[node.Node().Name] {
 		return 0, nil
 	}
+	spot := r.Spot(node)
 	var sum float64
 	for i := range r.scales {
-		rule, c := &r.memo.rules[i], &r.scales[i]
-		value, ok := node.Node().Labels[rule.topologyKey]
-		if !ok {
-			continue
-		}
-		if c.host {
-			sum += c.of(int(r.memo.matching(node, rule.selector)))
-		} else if id, ok := r.memo.domains[i].ids[value]; ok && int(id) < len(c.domains) {
-			sum += c.domains[id]
+		c, domain := &r.scales[i], spot.In(r.topology(i))
+		switch {
+		case domain == topologycount.Nowhere:
+		case c.each:
+			sum += c.of(r.rules.matching(i, node))
+		case int(domain) < len(c.domains):
+			sum += c.domains[domain]
 		}
 	}
 	return int64(math.Round(sum)), nil
@@ -174,53 +185,47 @@ func (s *Spread) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 // SurveyFilter implements framework.Surveyor of Rollcall.
 func (s *Spread) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool {
 	r := readingOf(state)
-	if r == nil || r.version != r.memo.version || !r.memo.holds(nodes) {
+	if r == nil || !r.Surveys(nodes) {
 		return false
 	}
-	for at := range pass {
-		fine := true
-		for i, c := range r.memo.row(at) {
-			t := &r.tallies[i]
-			fine = fine && c.domain != nowhere && int(c.domain) < len(t.pods) && t.pods[c.domain] <= t.most
-		}
-		pass[at] = fine
-	}
+	r.judgeAll(pass)
 	return true
-}
-
-// holds reports whether the memo is of these nodes.
-func (m *memo) holds(nodes []fwk.NodeInfo) bool {
-	return len(nodes) == len(m.generations) && (len(nodes) == 0 || &nodes[0] == &m.list[0])
 }
 
 // SurveyScore implements framework.Surveyor of Rollcall.
 func (s *Spread) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
 	r := scoringOf(state)
-	if r == nil || !r.surveys() || !r.memo.holds(nodes) {
+	if r == nil || !r.Surveys(nodes) || !r.current() {
 		return false
 	}
-	n, counts := len(r.scales), r.memo.counts
-	for at := range scores {
-		row := counts[at*n : (at+1)*n]
-		if row[0].domain == nowhere {
-			scores[at] = 0
-			continue
+	s.sums = slices.Grow(s.sums[:0], len(scores))[:len(scores)]
+	clear(s.sums)
+	for i := range r.scales {
+		r.addAll(i, s.sums)
+	}
+	for at, sum := range s.sums {
+		if scores[at] = 0; !math.IsNaN(sum) {
+			scores[at] = int64(math.Round(sum))
 		}
-		var sum float64
-		for i := range row {
-			if c := &r.scales[i]; c.host {
-				sum += c.of(int(row[i].pods))
-			} else {
-				sum += c.domains[row[i].domain]
-			}
-		}
-		scores[at] = int64(math.Round(sum))
 	}
 	return true
 }
 
-// surveys reports whether the memo is as it was for the scoring.
-func (r *scoring) surveys() bool { return r.version == r.memo.version }
+// addAll adds to the sum of each node in the ledger what the i-th constraint adds to its score. The sum of a node that
+// lacks the label becomes NaN.
+func (r *scoring) addAll(i int, sums []float64) {
+	c, column := &r.scales[i], &r.counts.Columns()[i]
+	for at, domain := range column.Topology.Domains() {
+		switch {
+		case domain == topologycount.Nowhere:
+			sums[at] = math.NaN()
+		case c.each:
+			sums[at] += c.of(column.At(domain))
+		default:
+			sums[at] += c.domains[domain]
+		}
+	}
+}
 
 // invalid is the score of a node that has none, as upstream has it.
 const invalid = -1
@@ -228,45 +233,37 @@ const invalid = -1
 // NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
 func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int, column []int64) bool {
 	r := scoringOf(state)
-	if r == nil || !r.surveys() {
+	if r == nil || !r.current() {
 		return false
 	}
-	least, most := int64(math.MaxInt64), int64(0)
-	n := len(r.scales)
-	for i, score := range column {
-		if r.ignored != nil && r.memo.counts[at[i]*n].domain == nowhere {
-			column[i] = invalid
-			continue
-		}
-		least, most = min(least, score), max(most, score)
-	}
-	if span := most - least; least >= 0 && span >= 0 && span < int64(len(column)) { // then many are the same
-		s.normal = slices.Grow(s.normal[:0], int(span)+1)[:span+1]
-		for i := range s.normal {
-			s.normal[i] = normalized(least+int64(i), least, most)
-		}
-		for i, score := range column {
-			if column[i] = 0; score != invalid {
-				column[i] = s.normal[score-least]
+	if r.ignored != nil {
+		for i := range column {
+			if r.lacks(at[i]) {
+				column[i] = invalid
 			}
 		}
-		return true
 	}
-	for i, score := range column {
-		column[i] = normalized(score, least, most)
-	}
+	s.normalize(column)
 	return true
 }
 
-// normalized puts a score on upstream's scale: the fewer pods the better.
-func normalized(score, least, most int64) int64 {
-	switch {
-	case score == invalid:
-		return 0
-	case most == 0:
-		return fwk.MaxScore
+// normalize puts the scores on upstream's scale: the fewer pods the better.
+func (s *Spread) normalize(column []int64) {
+	least, most := int64(math.MaxInt64), int64(0)
+	for _, score := range column {
+		if score != invalid {
+			least, most = min(least, score), max(most, score)
+		}
 	}
-	return fwk.MaxScore * (most + least - score) / most
+	s.rescaler.Rescale(column, least, most, func(score int64) int64 {
+		switch {
+		case score == invalid:
+			return 0
+		case most == 0:
+			return fwk.MaxScore
+		}
+		return fwk.MaxScore * (most + least - score) / most
+	})
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
@@ -279,16 +276,15 @@ func (s *Spread) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *
 	if r == nil {
 		return s.PodTopologySpread.NormalizeScore(ctx, state, pod, scores)
 	}
-	least, most := int64(math.MaxInt64), int64(0)
+	column := make([]int64, len(scores))
 	for i := range scores {
-		if r.ignored[scores[i].Name] {
-			scores[i].Score = invalid
-			continue
+		if column[i] = scores[i].Score; r.ignored[scores[i].Name] {
+			column[i] = invalid
 		}
-		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
 	}
+	s.normalize(column)
 	for i := range scores {
-		scores[i].Score = normalized(scores[i].Score, least, most)
+		scores[i].Score = column[i]
 	}
 	return nil
 }

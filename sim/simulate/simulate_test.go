@@ -68,7 +68,7 @@ func demonstrated(t *testing.T) (*sim.Cluster, Options) {
 }
 
 // TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk has the cluster run to its end while nothing becomes durable: the
-// disk fails when the simulation asks for the last time whether it is to go on.
+// disk fails when the simulation asks for the last time whether it is to continue.
 func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
 	all := &asked{Context: t.Context()}
 	cluster, opts := demonstrated(t)
@@ -86,7 +86,7 @@ func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestARunWithEffectsIsTheSameAndWritesALineForEach compares the log with that of a run that does not wait for the
+// TestARunWithEffectsIsTheSameAndWritesALineForEach compares the log with the log of a run that does not wait for the
 // disk.
 func TestARunWithEffectsIsTheSameAndWritesALineForEach(t *testing.T) {
 	ahead, waiting := eventlog.NewMemory(), eventlog.NewMemory()
@@ -141,7 +141,7 @@ func TestARunWithEffectsIsTheSameAndWritesALineForEach(t *testing.T) {
 	}
 }
 
-// TestARunGoesOnBehindItsLog cuts a log and lets the same simulation go on.
+// TestARunGoesOnBehindItsLog cuts a log and lets the same simulation continue.
 func TestARunGoesOnBehindItsLog(t *testing.T) {
 	whole := eventlog.NewMemory()
 	cluster, opts := demonstrated(t)

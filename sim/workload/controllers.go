@@ -161,7 +161,7 @@ func (s podSource) maker() (object metav1.Object, name string) {
 	return nil, ""
 }
 
-// hasEnded reports whether a pod runs no more.
+// hasEnded reports whether a pod has stopped running.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// mostRuns is how often a CronJob can run in a simulation.
+// mostRuns is the number of times that a CronJob can run in a simulation.
 const mostRuns = 100_000
 
 // runs returns the offsets at which a CronJob makes its Jobs: so many times of its schedule as the annotation says, all

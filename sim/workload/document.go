@@ -21,7 +21,7 @@ import (
 // document is one API object in a file: its JSON, and where its fields stand.
 type document struct {
 	path string
-	// line is where the object's YAML or JSON document begins; offset what to add to the tree's lines.
+	// line is the place where the object's YAML or JSON document begins; offset what to add to the tree's lines.
 	line, offset int
 	body         []byte
 	// tree is the object as YAML, for the lines of its fields; nil if they are not known.
@@ -30,7 +30,7 @@ type document struct {
 	base string
 }
 
-// part returns the part of the object that stands at a path, and is value.
+// part returns the part of the object that is at a path, and is value.
 func (d *document) part(path string, value any) (*document, error) {
 	part := *d
 	part.base = d.base + path + "."

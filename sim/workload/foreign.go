@@ -66,8 +66,8 @@ const (
 	asAffinity = "which is not simulated: use the pod's nodeSelector or affinity"
 )
 
-// foreign are the annotations by which other schedulers are told of needs that a pod's spec does not have: a
-// pod that has one would be placed as if it needed less. A key that ends in * stands for all that begin so.
+// foreign are the annotations by which other schedulers are told about needs that a pod's spec does not have: a pod
+// that has one would be placed as if it needed less. A key that ends in * means all that begin so.
 var foreign = []struct{ key, scheduler, advice string }{
 	{"gpu-fraction", "KAI Scheduler", asResource},
 	{"gpu-memory", "KAI Scheduler", asResource},

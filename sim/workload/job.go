@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// templatePrefix is where a Job's pods stand in it.
+// templatePrefix is the place where a Job's pods are in it.
 const templatePrefix = "spec.template."
 
 // addJob takes in a Job. Its annotations are its pods' too; the template's own go first.

@@ -9,7 +9,7 @@ import (
 )
 
 // podKind is a row of the table of kinds that make pods: where their pod templates and counts stand, and what else of
-// them has a meaning for scheduling. Paths are those of fields in the object; [] stands for each element of a list.
+// them has a meaning for scheduling. Paths are those of fields in the object; [] means each element of a list.
 type podKind struct {
 	kind schema.GroupKind
 	// needs is the annotation without which objects of the kind are not read.
@@ -36,10 +36,10 @@ type podKind struct {
 	gang gangRule
 }
 
-// podSet is pods of one template. In its patterns $name stands for the object's name, $set for the set's, in lower
-// case, $group and $index for numbers, $cluster for the name of the Ray cluster, and a ? at the end for five letters.
+// podSet is pods of one template. In its patterns $name means the object's name, $set for the set's, in lower case,
+// $group and $index for numbers, $cluster for the name of the Ray cluster, and a ? at the end for five letters.
 type podSet struct {
-	// at is where the set stands: a field, or the elements of a list.
+	// at is the place where the set stands: a field, or the elements of a list.
 	at string
 	// name is the set's; without it, the field key of an element, or unnamed and the element's number.
 	name, key, unnamed string
@@ -108,7 +108,7 @@ type gangRule struct {
 // GangAnnotation, with the value "true", asks for a gang where the controller's configuration does so in a cluster.
 const GangAnnotation = "rollcall.dev/gang"
 
-// RunsAnnotation is how often a CronJob runs, from its arrival on.
+// RunsAnnotation is the number of times that a CronJob runs, from its arrival on.
 const RunsAnnotation = "rollcall.dev/runs"
 
 const volcanoGroup = "scheduling.k8s.io/group-name"

@@ -24,10 +24,10 @@ import (
 
 // The annotations that give objects their virtual times. Offsets are Go durations from the start (90s, 1h30m).
 const (
-	// ArrivalAnnotation is when the object is created: an offset, or an RFC 3339 time that is not before Start.
-	// Every kind but Node takes it.
+	// ArrivalAnnotation is the time at which the object is created: an offset, or an RFC 3339 time that is not before
+	// Start. Every kind but Node takes it.
 	ArrivalAnnotation = "rollcall.dev/arrival"
-	// DurationAnnotation is how long a Pod, or each pod of a Job, runs once bound, above 0; without it, for ever.
+	// DurationAnnotation is the time that a Pod, or each pod of a Job, runs once bound, above 0; without it, for ever.
 	DurationAnnotation = "rollcall.dev/duration"
 	// JoinsAnnotation, FailsAnnotation, CordonedAnnotation and UncordonedAnnotation are the offsets at which a Node
 	// joins, is lost, and has spec.unschedulable set and cleared.
@@ -48,7 +48,7 @@ type manifest struct {
 	in *input
 	// kinds are the kinds that the log knows, by group, version and kind.
 	kinds map[schema.GroupVersionKind]eventlog.Resource
-	// lines are where objects stand, by resource and name.
+	// lines are the places where objects stand, by resource and name.
 	lines map[string]int
 	// pods are kept back until all priority classes are known.
 	pods    []podSource
@@ -230,7 +230,7 @@ func (m *manifest) identify(d *document, resource string, o metav1.Object, names
 	return m.unique(d, resource, ObjectName(o))
 }
 
-// checkLabels refuses one of our annotations that is a label. prefix is where the labelled object stands in the
+// checkLabels refuses one of our annotations that is a label. prefix is the place where the labelled object is in the
 // document.
 func (d *document) checkLabels(prefix string, labels map[string]string) error {
 	for _, name := range slices.Concat(cluster.OwnAnnotations(), []string{ArrivalAnnotation, DurationAnnotation,
@@ -374,7 +374,7 @@ func (m *manifest) addPod(d *document, plan PodPlan) error {
 }
 
 // checkRoom refuses an object that makes more pods than one can, or than the workload has room for. It is asked before
-// the pods are made. field is where their number stands.
+// the pods are made. field is the place where their number stands.
 func (m *manifest) checkRoom(d *document, field, object string, pods int64) error {
 	if pods > MaxObjectPods {
 		return d.errorf(field, "%s: %s makes %d pods: one object can make %d", field, object, pods, MaxObjectPods)
@@ -386,7 +386,7 @@ func (m *manifest) checkRoom(d *document, field, object string, pods int64) erro
 	return nil
 }
 
-// finishPod gives a pod what admission would give it, and checks it. prefix is where the pod stands in the
+// finishPod gives a pod what admission would give it, and checks it. prefix is the place where the pod is in the
 // document.
 func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error {
 	if err := m.setPriority(pod); err != nil {
@@ -461,8 +461,8 @@ func memberAnnotations(pod *corev1.Pod) []string {
 	return cluster.OwnAnnotations()
 }
 
-// times reads the annotations that are ours: of those that says has the values are left to the scheduler, those allowed
-// are times, and all others are errors. prefix is where the annotated object stands in the document.
+// times reads the annotations that are ours: of those that says has the values are left to the scheduler, those
+// allowed are times, and all others are errors. prefix is the place where the annotated object is in the document.
 func (d *document) times(prefix string, annotations map[string]string, says []string,
 	allowed ...string) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}

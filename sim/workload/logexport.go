@@ -22,7 +22,7 @@ func isLogLine(line string) bool { return strings.HasPrefix(line, `{"seq":`) }
 // they left on the inputs:
 //
 //   - A pod that was bound runs, once bound, as long as it ran there. One that was deleted unbound is deleted at the
-//     same offset, bound or not. One that was there at the log's end runs for ever.
+//     same offset, bound or not. One that existed at the log's end runs for ever.
 //   - One that was evicted or lost with its node is not made again: the log has whatever came in its place.
 //   - A claim that was bound, and a volume that was provisioned or bound for a claim that the log has seen unbound, are
 //     left out, since the next placement will bind them.
@@ -49,18 +49,18 @@ type recording struct {
 	// start is the first entry's time; last the sequence number of the last entry seen.
 	start eventlog.Time
 	last  uint64
-	nodes map[string]int // plans of nodes that are there, by name
+	nodes map[string]int // plans of nodes that exist, by name
 	pods  map[types.UID]*recordedPod
-	// members counts the members that are there, by group; a group never named is not in it.
+	// members counts the members that exist, by group; a group never named is not in it.
 	members map[types.NamespacedName]int
 	// unbound are the claims that were seen unbound, by resource and name.
 	unbound map[[2]string]bool
-	// names are the UIDs of the pods that are there, by name.
+	// names are the UIDs of the pods that exist, by name.
 	names                  map[types.NamespacedName]types.UID
 	lost, evicted, settled int
 }
 
-// recordedPod is a pod that is there.
+// recordedPod is a pod that exists.
 type recordedPod struct {
 	plan    int
 	bound   bool

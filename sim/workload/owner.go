@@ -103,9 +103,9 @@ func (o *podOwner) hasEnded() bool {
 // sizedSet is a set of pods as an object has it.
 type sizedSet struct {
 	*podSet
-	// path is where the set stands; name what it is called.
+	// path is the place where the set stands; name what it is called.
 	path, name string
-	// template is where the pod template stands, relative to the object, with its dot.
+	// template is the place where the pod template stands, relative to the object, with its dot.
 	template string
 	body     any
 	// count is how many pods each of the groups has, least how many of them the gang needs.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// fieldAt returns the value that stands below value at a path of keys, nil if there is none.
+// fieldAt returns the value that is below value at a path of keys, nil if there is none.
 func fieldAt(value any, path string) any {
 	for key := range strings.SplitSeq(path, ".") {
 		mapping, _ := value.(map[string]any)
@@ -42,9 +42,9 @@ type fieldUse uint8
 
 const (
 	fieldUnknown fieldUse = iota
-	// fieldInner: other fields that are known stand below it.
+	// fieldInner: other fields that are known are below it.
 	fieldInner
-	// fieldWhole: it is taken or passed over with all that stands below it.
+	// fieldWhole: it is taken or skipped with all that is below it.
 	fieldWhole
 )
 
@@ -96,7 +96,7 @@ func (k *podKind) checkFields(d *document, tree map[string]any) error {
 	return k.checkBelow(d, k.fields(), "", "", tree)
 }
 
-// checkBelow looks at the fields of a mapping that stands at path, which in the table is pattern.
+// checkBelow looks at the fields of a mapping that is at path, which in the table is pattern.
 func (k *podKind) checkBelow(d *document, uses map[string]fieldUse, path, pattern string,
 	mapping map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(mapping)) {

@@ -350,7 +350,7 @@ spec: {template: {spec: {containers: [{name: c}]}}}
 	}
 }
 
-// sameNames reports whether got is want, in which GGGGG stands for any five generated letters.
+// sameNames reports whether got is want, in which GGGGG means any five generated letters.
 func sameNames(got, want string) bool {
 	if len(got) != len(want) {
 		return false

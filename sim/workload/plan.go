@@ -44,19 +44,19 @@ type NodePlan struct {
 	// Node is the node as it joins. Its UID and creation time are filled in where they are empty. It is shared,
 	// never changed.
 	Node *corev1.Node
-	// Joins is when the node joins.
+	// Joins is the time at which the node joins.
 	Joins time.Duration
-	// Fails is when the node is lost and its pods with it; 0 is never. It lies after Joins.
+	// Fails is the time at which the node is lost and its pods with it; 0 is never. It lies after Joins.
 	Fails time.Duration
 	// Cordoned and Uncordoned are when spec.unschedulable is set and cleared; 0 is never.
 	Cordoned, Uncordoned time.Duration
-	// Updates are other changes of the node. Those that come when the node is not there are passed over.
+	// Updates are other changes of the node. Those that come when the node is not there are skipped.
 	Updates []NodeUpdate
 }
 
 // NodeUpdate is a change of a node.
 type NodeUpdate struct {
-	// At is when the node changes.
+	// At is the time at which the node changes.
 	At time.Duration
 	// Node is what it is from then on; shared, never changed.
 	Node *corev1.Node
@@ -96,8 +96,8 @@ func (w *Workload) CheckProfiles(profiles []string) error {
 	return nil
 }
 
-// noteSchedulers looks through the pods. lines are where they stand, by "pods " and their names; nil if that is not
-// known.
+// noteSchedulers looks through the pods. lines are the places where they stand, by "pods " and their names; nil if
+// that is not known.
 func (w *Workload) noteSchedulers(path string, lines map[string]int) {
 	w.schedulers = map[string]schedulerUse{}
 	var last *corev1.Pod
@@ -116,7 +116,7 @@ func (w *Workload) noteSchedulers(path string, lines map[string]int) {
 
 // ObjectPlan is the arrival, change or deletion of an object that is neither a node nor a pod.
 type ObjectPlan struct {
-	// At is when it happens.
+	// At is the time at which it happens.
 	At time.Duration
 	// Resource is the object's resource.
 	Resource eventlog.Resource
@@ -133,12 +133,12 @@ type PodPlan struct {
 	Namespace, Name string
 	// UID is the pod's; "" to derive it from namespace and name.
 	UID types.UID
-	// Arrival is when the pod is created.
+	// Arrival is the time at which the pod is created.
 	Arrival time.Duration
-	// Duration is how long the pod runs once it is bound; 0 is for ever. The pod's own
-	// spec.activeDeadlineSeconds cuts it short.
+	// Duration is the time that the pod runs once it is bound; 0 is for ever. The pod's own spec.activeDeadlineSeconds
+	// cuts it short.
 	Duration time.Duration
-	// Deadline is when the pod is deleted, bound or not; 0 is never. It lies after Arrival.
+	// Deadline is the time at which the pod is deleted, bound or not; 0 is never. It lies after Arrival.
 	Deadline time.Duration
 	// Template is what the pod is built from: it gives everything but name, namespace, UID and creation time.
 	// A template with spec.nodeName makes a pod that arrives already bound. Shared by pods, never changed.
@@ -149,7 +149,7 @@ type PodPlan struct {
 	PodGroup string
 	// Batch, if not nil, holds the pod back until its turn.
 	Batch *Batch
-	// Updates are changes of the pod; those that come when it is bound or gone are passed over.
+	// Updates are changes of the pod; those that come when it is bound or gone are skipped.
 	Updates []PodUpdate
 	// Controller is what makes the pod again when it was evicted or lost; nil for nothing. Shared by pods, never
 	// changed.
@@ -160,7 +160,7 @@ type PodPlan struct {
 
 // PodUpdate is a change of a pod that is not bound.
 type PodUpdate struct {
-	// At is when the pod changes; it lies after its arrival.
+	// At is the time at which the pod changes; it lies after its arrival.
 	At time.Duration
 	// Pod is what it is from then on; shared, never changed.
 	Pod *corev1.Pod

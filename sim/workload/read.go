@@ -43,9 +43,9 @@ const (
 )
 
 // ReadNodes reads the nodes of a simulation: from the file at path, or, if path is a count and a shape such as
-// 16x16cpu, as ParseNodeSpec does. Files are Kubernetes YAML or JSON (Node objects), an openb node list, or the
-// export of a log; what else such a file holds is checked as far as its format says and passed over. own are the
-// resources that the configuration declares. An error about the content is an *InputError.
+// 16x16cpu, as ParseNodeSpec does. Files are Kubernetes YAML or JSON (Node objects), an openb node list, or the export
+// of a log; what else such a file holds is checked as far as its format says and skipped. own are the resources that
+// the configuration declares. An error about the content is an *InputError.
 func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
 	if looksLikeNodeSpec(path) {
 		return ParseNodeSpec(path)
@@ -60,10 +60,9 @@ func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
 	return in.nodes, nil
 }
 
-// Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod
-// list, an SWF file, or the export of a log. The nodes that such a file holds are passed over, which a note
-// tells. own are the resources that the configuration declares: their objects are read too. An error about the content
-// is an *InputError.
+// Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod list, an SWF
+// file, or the export of a log. The nodes that such a file holds are skipped, which a note tells. own are the
+// resources that the configuration declares: their objects are read too. An error about the content is an *InputError.
 func Read(path string, own ...eventlog.OwnResource) (*Workload, error) {
 	in, err := readFile(path, own)
 	if err != nil {
@@ -94,7 +93,7 @@ type input struct {
 	nodes    []NodePlan
 	workload Workload
 	own      []eventlog.OwnResource // that the configuration declares
-	// lines are where objects stand, by resource and name; nil if the format does not tell.
+	// lines are the places where objects stand, by resource and name; nil if the format does not tell.
 	lines map[string]int
 }
 
@@ -228,6 +227,6 @@ func wholeNumber(name, text string, low, high int64) (int64, error) {
 	return n, nil
 }
 
-// wholeSeconds is how long something runs that a source with a clock of seconds says ran for s of them: what
-// ran for less than one counts as one, since a plan's zero means for ever.
+// wholeSeconds is the time that something runs that a source with a clock of seconds says ran for s of them: what ran
+// for less than one counts as one, since a plan's zero means for ever.
 func wholeSeconds(s int64) time.Duration { return time.Duration(max(1, s)) * time.Second }

@@ -39,15 +39,15 @@ type swfLine struct {
 }
 
 // readSWF reads a Standard Workload Format file. A job of N processors becomes the PodGroup job-ID
-// (scheduling.k8s.io/v1beta1) with a gang minimum of N, and the pods job-ID-0 to job-ID-(N-1) of one cpu each.
-// They arrive at the submit time and run for the run time, for one second if that is 0. By the annotation
+// (scheduling.k8s.io/v1beta1) with a gang minimum of N, and the pods job-ID-0 to job-ID-(N-1) of one cpu each. They
+// arrive at the submit time and run for the run time, for one second if that is 0. By the annotation
 // DurationAnnotation they declare the requested time, or else the run time: a scheduler may count on it, and the pods
 // run as long as they do all the same, shorter or longer.
 //
-// What -1 (unknown) stands for follows the format's definition: processors are the allocated ones, else the
-// requested ones; the run time is the measured one, else the requested one. Two kinds of line are no work, and
-// are left out with a note: jobs cancelled (status 5) before they ran, and the parts (status 2 to 4) of a job
-// that has a line of its own as a whole. A field that is needed and unknown otherwise is an error.
+// What -1 (unknown) means follows the format's definition: processors are the allocated ones, else the requested ones;
+// the run time is the measured one, else the requested one. Two kinds of line are no work, and are left out with a
+// note: jobs cancelled (status 5) before they ran, and the parts (status 2 to 4) of a job that has a line of its own
+// as a whole. A field that is needed and unknown otherwise is an error.
 func readSWF(in *input, path string, r io.Reader) error {
 	template := newTemplate(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, nil)
 	declared := declarations{}

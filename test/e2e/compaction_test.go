@@ -36,7 +36,7 @@ func (w *world) replace(old, next string) {
 }
 
 // TestASuspendedSchedulerListsAgainWhatWasCompacted stops the scheduler while pods go and come, etcd is compacted and
-// the API server forgets what was before: the scheduler's watches cannot go on from where they were.
+// the API server forgets what was before: the scheduler's watches cannot continue from where they were.
 func TestASuspendedSchedulerListsAgainWhatWasCompacted(t *testing.T) {
 	gangsByEachAPI(t, func(w *world) {
 		w.start(w.options())
@@ -103,7 +103,7 @@ func (w *world) untilLogged(name string) {
 	}
 }
 
-// compacted compacts etcd and starts both servers again: nobody knows of earlier revisions any more.
+// compacted compacts etcd and starts both servers again: nobody knows about earlier revisions any more.
 func (w *world) compacted() {
 	w.Helper()
 	if err := w.c.Compact(w.Context()); err != nil {
@@ -117,7 +117,7 @@ func (w *world) compacted() {
 }
 
 // TestCompactionsUnderARunningSchedulerLoseNothing compacts etcd while gangs come and go: at first with all servers at
-// work, then with the API server held up so long that its own watches of etcd cannot go on.
+// work, then with the API server held up so long that its own watches of etcd cannot continue.
 func TestCompactionsUnderARunningSchedulerLoseNothing(t *testing.T) {
 	w := newWorld(t, true, cluster.Options{})
 	w.start(w.options())

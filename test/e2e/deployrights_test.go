@@ -129,7 +129,7 @@ func rightsOf(t *testing.T) map[right]bool {
 	return rights
 }
 
-// installedWorld is a world in which deploy/base is installed, but for the pod: the scheduler is a process.
+// installedWorld is a world in which deploy/base is installed, except for the pod: the scheduler is a process.
 type installedWorld struct {
 	*world
 	kubeconfig, config string
@@ -338,7 +338,7 @@ func (w *installedWorld) gangsOfOtherSchedulers() {
 	}
 }
 
-// volumes has a pod with a volume that is there, on one node, and a pod whose volume is to be provisioned.
+// volumes has a pod with a volume that exists, on one node, and a pod whose volume is to be provisioned.
 func (w *installedWorld) volumes() {
 	w.Helper()
 	wait := storagev1.VolumeBindingWaitForFirstConsumer
@@ -546,7 +546,7 @@ func (w *installedWorld) events() {
 				return true, nil
 			}
 		}
-		// Room that is freed has the pod looked at again.
+		// Room that is freed has the pod examined again.
 		name := fmt.Sprintf("short-%d", n)
 		n++
 		w.create(w.pod(name, "", "10m"))

@@ -8,13 +8,13 @@
 //   - nodes plays the kubelets.
 //   - schedulers starts the scheduler that is tested: rollcall run, or kube-scheduler in its place.
 //   - accountant reads the API server's audit log and reports what must never happen.
-//   - faults stands between a scheduler and the API server and breaks answers.
+//   - faults is between a scheduler and the API server and breaks answers.
 //   - webhook is an admission webhook that refuses binds, statuses and deletions.
 //   - exam runs Kubernetes' own scheduler tests with rollcall run in kube-scheduler's place: "make exam".
 //   - bench measures schedulers side by side: "make bench-live".
 //
-// By hand: "make cluster" (or "go run ./cmd/cluster" in this folder) starts a cluster and prints how to use it.
-// In a test:
+// By hand: "make cluster" (or "go run ./cmd/cluster" in this folder) starts a cluster and prints how to use it. In a
+// test:
 //
 //	c := cluster.ForTest(t, cluster.Options{})
 //	client := kubernetes.NewForConfigOrDie(c.Config())

@@ -14,13 +14,13 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// timesInCI is how often each fault is to happen, and timesInSoak how often with ROLLCALL_SOAK=1.
+// timesInCI is the number of times that each fault is to happen, and timesInSoak how often with ROLLCALL_SOAK=1.
 const (
 	timesInCI   = 5
 	timesInSoak = 100
 )
 
-// times is how often each fault is to happen. A number in ROLLCALL_SOAK above 1 stands for itself.
+// times is the number of times that each fault is to happen. A number in ROLLCALL_SOAK above 1 means itself.
 func times() int {
 	text := os.Getenv("ROLLCALL_SOAK")
 	if text == "" {

@@ -84,8 +84,8 @@ func TestASchedulerThatStartsWithoutAServerWaitsForIt(t *testing.T) {
 }
 
 // TestALeaderThatWasSuspendedEndsAndAnotherBinds suspends the scheduler that holds the lease for longer than the lease
-// lasts. Another one, with a log of its own, takes over; the first one ends when it goes on. It is started again, and
-// they change places.
+// lasts. Another one, with a log of its own, takes over; the first one ends when it continues. It is started again,
+// and they change places.
 func TestALeaderThatWasSuspendedEndsAndAnotherBinds(t *testing.T) {
 	needsRollcall(t, "kube-scheduler takes no lease from its flags beside a configuration")
 	w := newWorld(t, false, cluster.Options{})

@@ -27,8 +27,8 @@ func startNATS(t *testing.T) string {
 }
 
 // TestAStandbyOfALogInAStreamTakesOver runs two schedulers of one log in a stream. The leader is killed, suspended for
-// longer than its lease lasts, and asked to end: each time the other one goes on within the time that is said, and the
-// first one, when it is back, is on standby and takes over in its turn.
+// longer than its lease lasts, and asked to end: each time the other one continues within the time that is said, and
+// the first one, when it is back, is on standby and takes over in its turn.
 func TestAStandbyOfALogInAStreamTakesOver(t *testing.T) {
 	needsRollcall(t, "kube-scheduler has no log")
 	w := newWorld(t, true, cluster.Options{})

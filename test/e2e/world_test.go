@@ -32,7 +32,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// patience is how long a test waits for what must happen, or for the next of many things.
+// patience is the time that a test waits for what must happen, or for the next of many things.
 const patience = 90 * time.Second
 
 // world is a cluster with nodes and a scheduler.

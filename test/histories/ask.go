@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// askWithin is how long one server may take to answer a question of the history's own.
+// askWithin is the time that one server may take to answer a question of the history's own.
 const askWithin = 300 * time.Millisecond
 
 // ask asks the servers that run for something of JetStream's API, one after the other, until one answers. What it has

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay"
 )
 
-// A Recording is all that is known of a history when it is over.
+// A Recording is all that is known about a history when it is over.
 type Recording struct {
 	// Notes are those of the schedulers, by process.
 	Notes map[string][]Note
@@ -42,11 +42,11 @@ type Rule string
 
 // The rules.
 const (
-	// RuleLost: an entry that was acknowledged stands in the log in the end.
+	// RuleLost: an entry that was acknowledged is in the log in the end.
 	RuleLost Rule = "an acknowledged entry is lost"
-	// RuleTwice: all that were told of an entry of one number were told of the same one.
+	// RuleTwice: all that were told about an entry of one number were told about the same one.
 	RuleTwice Rule = "a sequence number was given twice"
-	// RuleReaders: what was read stands in the log in the end.
+	// RuleReaders: what was read is in the log in the end.
 	RuleReaders Rule = "readers saw different histories"
 	// RuleEarly: an effect is given out once its decision was acknowledged, or read in the log.
 	RuleEarly Rule = "an effect was released before its decision was durable"
@@ -62,7 +62,7 @@ const (
 	RuleReplay Rule = "the log does not replay"
 	// RulePlaced: in the end everything is placed for which there is room.
 	RulePlaced Rule = "what fits is not placed"
-	// RuleWorld: the log does not go on with pods that are gone.
+	// RuleWorld: the log does not continue with pods that are gone.
 	RuleWorld Rule = "the log has a pod that is gone"
 	// RuleDamage: nobody calls the log damaged.
 	RuleDamage Rule = "a log was called damaged"
@@ -300,8 +300,8 @@ func (c *checker) checkGangs() {
 	}
 }
 
-// checkWorld looks for pods of the log that the cluster has no more. The last pods came when everything else had gone:
-// whoever has placed them knows of that. Without that nothing can be said.
+// checkWorld looks for pods of the log that the cluster no longer has. The last pods came when everything else had
+// gone: whoever has placed them knows about that. Without that nothing can be said.
 func (c *checker) checkWorld() {
 	if len(c.Waiting) > 0 {
 		return

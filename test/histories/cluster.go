@@ -418,7 +418,7 @@ func (c *cluster) evict(w http.ResponseWriter, by string, name types.NamespacedN
 	c.calls = append(c.calls, call)
 }
 
-// everyone stands for all processes in lease.lies.
+// everyone means all processes in lease.lies.
 const everyone = ""
 
 // mayLead answers a process that asks for the lease.

@@ -21,9 +21,9 @@
 //
 // # What is recorded, and checked
 //
-// A scheduler notes in a file, before it goes on, each append that was acknowledged, each entry that it was given to
-// read, and each effect that it gives out. The cluster records what it was asked for. When all faults are over there is
-// room for everything, and when everything is placed the log is read as it stands. The rules of check.go must hold.
+// A scheduler notes in a file, before it continues, each append that was acknowledged, each entry that it was given to
+// read, and each effect that it gives out. The cluster records what it was asked for. When all faults are over there
+// is room for everything, and when everything is placed the log is read as it stands. The rules of check.go must hold.
 //
 // The same seed is the same workload and the same faults at the same times, counted from the first bind. What they hit
 // depends on the machine: a history that failed may have to be made more than once.

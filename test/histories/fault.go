@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// leading stands for the scheduler that leads, or the server that leads the stream, at that moment.
+// leading means the scheduler that leads, or the server that leads the stream, at that moment.
 const leading = -1
 
 // A Fault is something that goes wrong for a while.
 type Fault struct {
-	// At is when it begins, and For how long it lasts. What happens in a moment has no For.
+	// At is the time at which it begins, and For how long it lasts. What happens in a moment has no For.
 	At, For time.Duration
 	// What goes wrong.
 	What mishap

@@ -64,8 +64,8 @@ func (p Plan) String() string {
 	return out
 }
 
-// placedWithin is how long after the end of all faults what fits has to be placed: many times as long as elections,
-// reconnections and backoffs take on a machine with other work.
+// placedWithin is the time that after the end of all faults what fits has to be placed: many times as long as
+// elections, reconnections and backoffs take on a machine with other work.
 const placedWithin = 90 * time.Second
 
 // A history is one that is being made.
@@ -429,7 +429,7 @@ func (h *history) startScheduler(i int) error {
 	return nil
 }
 
-// restartAfter is how long after its end a scheduler is started again.
+// restartAfter is the time that after its end a scheduler is started again.
 const restartAfter = 100 * time.Millisecond
 
 // tend starts a scheduler again whenever it has ended, until the history is over.
@@ -515,7 +515,7 @@ func (h *history) end() {
 }
 
 const (
-	// readWithin is how long reading the log may take in the end.
+	// readWithin is the time that reading the log may take in the end.
 	readWithin = time.Minute
 	// heardWithin is after how much time every server knows what the others have: they elect a leader and catch up.
 	heardWithin = 20 * time.Second

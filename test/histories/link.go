@@ -38,7 +38,7 @@ type link struct {
 	broken int       // how many faults refuse connections
 	closed bool
 	conns  map[net.Conn]bool
-	seen   func(chunk []byte) // is shown once what is sent up, if it is a publish, before it goes on
+	seen   func(chunk []byte) // is shown once what is sent up, if it is a publish, before it continues
 }
 
 func newLink(name string) (*link, error) {
@@ -61,7 +61,7 @@ type wire struct {
 // errNoProxy is the panic of what only a proxy can do.
 const errNoProxy = "this fault needs links that are proxies"
 
-// addr is where to connect.
+// addr is the place where to connect.
 func (l *link) addr() string {
 	if l.wire != nil {
 		return net.JoinHostPort(l.wire.network.addrOf(l.wire.to), l.wire.port)
@@ -141,7 +141,7 @@ func (l *link) drop() {
 	l.mended.Broadcast()
 }
 
-// watch has f shown the next publish of a log's writer before it goes on; f nil takes that back.
+// watch has f shown the next publish of a log's writer before it continues; f nil takes that back.
 func (l *link) watch(f func(chunk []byte)) {
 	if l.wire != nil {
 		panic(errNoProxy)
@@ -213,13 +213,13 @@ func (l *link) copy(to, from net.Conn, w way) {
 			return
 		}
 		if err != nil {
-			l.pass(to, nil, w) // nobody hears of a closed connection over a link that is cut
+			l.pass(to, nil, w) // nobody hears about a closed connection over a link that is cut
 			return
 		}
 	}
 }
 
-// publishHeader stands in every publish of a log's writer.
+// publishHeader is in every publish of a log's writer.
 var publishHeader = []byte("Nats-Expected-")
 
 // pass passes a chunk on once its direction is not cut.

@@ -189,8 +189,8 @@ func (n *network) close() {
 const networkVariable = "ROLLCALL_HISTORIES_NETWORK"
 
 // InNetwork starts this test's binary again, with a network namespace of its own, in which the histories of real
-// networks can be made (Networked), and returns what it has written and how it ended. In that process run is false:
-// it goes on. missing says what the machine lacks for it.
+// networks can be made (Networked), and returns what it has written and how it ended. In that process run is false: it
+// continues. missing says what the machine lacks for it.
 func InNetwork(args ...string) (run bool, out []byte, missing string, err error) {
 	if os.Getenv(networkVariable) != "" {
 		return false, nil, "", becomeRouter()
@@ -240,7 +240,7 @@ func lacksNetworks() string {
 	return ""
 }
 
-// becomeRouter has packets that come from one host go on to another.
+// becomeRouter has packets that come from one host continue to another.
 func becomeRouter() error {
 	if err := ip("link set lo up"); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A What says of what a note is.
+// A What says about what a note is.
 type What string
 
 // What schedulers note.
@@ -24,7 +24,7 @@ const (
 	Released What = "released"
 	// Leads: the scheduler begins to lead.
 	Leads What = "leads"
-	// Lost: the scheduler does not lead any more, because of Text; it goes on, on standby.
+	// Lost: the scheduler does not lead any more, because of Text; it continues, on standby.
 	Lost What = "lost"
 	// Failed: the scheduler ends because of Text.
 	Failed What = "failed"

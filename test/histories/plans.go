@@ -41,8 +41,8 @@ func Written() []Plan {
 	var all []Plan
 	add := func(p Plan) { all = append(all, p) }
 
-	// The leader is suspended when it has published: its append may be in the stream, and it does not know. Another one
-	// takes over, and then the first one goes on where it was.
+	// The leader is suspended when it has published: its append may be in the stream, and it does not know. Another
+	// one takes over, and then the first one continues where it was.
 	add(usual("the leader is suspended in an append and goes on after a takeover",
 		Fault{300 * ms, 3000 * ms, atPublish{stopScheduler{leading}}},
 		Fault{4000 * ms, 2500 * ms, atPublish{several{sendsNothing, stopScheduler{leading}}}},

@@ -20,14 +20,14 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Takeover is how long it took until a gang was bound that came when the leading scheduler was killed, in a cluster
-// of some size. The scheduler that takes over was on standby, and had all of the log.
+// A Takeover is the time that it took until a gang was bound that came when the leading scheduler was killed, in a
+// cluster of some size. The scheduler that takes over was on standby, and had all of the log.
 type Takeover struct {
 	// Entries is how many the log had.
 	Entries uint64
-	// Gone is when it was noticed that the leader is gone, Leads when the log was open and the lead begun, TakenOver
-	// when the state was that of the log's last entry, First when the first member was bound, and All when all were:
-	// each counted from the kill.
+	// Gone is the time at which it was noticed that the leader is gone, Leads when the log was open and the lead
+	// begun, TakenOver when the state was that of the log's last entry, First when the first member was bound, and All
+	// when all were: each counted from the kill.
 	Gone, Leads, TakenOver, First, All time.Duration
 }
 

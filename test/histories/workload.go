@@ -52,7 +52,7 @@ func newWorkload(c *cluster, seed uint64, every time.Duration, fat bool) *worklo
 	return w
 }
 
-// run goes on until end is closed.
+// run continues until end is closed.
 func (w *workload) run(end <-chan struct{}) {
 	for {
 		select {

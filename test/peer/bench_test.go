@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,12 @@ import (
 // A run is a process of its own, which begins with the arguments "run": this program, when it is a test, is that too.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "run" {
+		main()
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "bench" { // the other program of TestAnotherProgramTakesTurns
+		os.Args = slices.DeleteFunc(os.Args, func(arg string) bool { return arg == "-o" || arg == "json" })
+		os.Args[1] = "run"
 		main()
 		return
 	}
@@ -69,6 +76,32 @@ func TestAComparisonIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 	}
 }
 
+func TestAnotherProgramTakesTurns(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := comparison{rounds: 2, limit: time.Minute, only: []string{"shape"}, nodes: 70, pods: 52, dir: t.TempDir(),
+		skipAllNodes: true, against: self, chart: filepath.Join(t.TempDir(), "peer.svg")}
+	for round, want := range [][]int{{sampled, rollcall, against}, {sampled, against, rollcall}} {
+		if got := c.turns(round); !slices.Equal(got, want) {
+			t.Errorf("round %d: %v, want %v", round, got, want)
+		}
+	}
+	var out bytes.Buffer
+	if err := c.run(context.Background(), &out); err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(out.String(), "beside the other program")
+	if _, row, found := strings.Cut(table, "| one shape |"); !ok || !found || strings.Contains(row, "–  ") ||
+		strings.Contains(row, " 0.000 ") || len(strings.Split(row, "|")) != 10 {
+		t.Errorf("the table of both is wrong in\n%s", out.String())
+	}
+	if svg := read(t, c.chart); strings.Contains(svg, contestants[against].Name) {
+		t.Errorf("the chart has the other program:\n%s", svg)
+	}
+}
+
 func TestAnotherNumberOfPodsKeepsThemAllDifferent(t *testing.T) {
 	c := comparison{rounds: 1, only: []string{"different", "shapes20"}, nodes: 70, pods: 30}
 	got, err := c.choose()
@@ -108,6 +141,7 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 		"spec":     {comparison{rounds: 1, only: []string{"gangs"}, nodes: 3, pods: 512}, "gangs of 512"},
 		"no place": {comparison{rounds: 1, into: bare, dir: absent, only: []string{"shape"}},
 			"between which the table would stand"},
+		"no program": {comparison{rounds: 1, only: []string{"shape"}, dir: absent, against: absent}, "--against: "},
 		"no page": {comparison{rounds: 1, into: filepath.Join(dir, "none.md"), dir: absent, only: []string{"shape"}},
 			"none.md"},
 		"a run": {comparison{rounds: 1, nodes: 1, pods: 9, dir: dir, only: []string{"shape"}, limit: time.Minute},

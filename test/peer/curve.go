@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
 )
@@ -105,7 +106,7 @@ func (g *growth) table(rates [][][]float64) string {
 	for i, shapes := range g.shapes {
 		fmt.Fprintf(&b, "| %s |", shapesName(shapes))
 		for k := range g.nodes {
-			fmt.Fprintf(&b, " %.0f |", median(rates[i][k]))
+			fmt.Fprintf(&b, " %.0f |", throughput.Median(rates[i][k]))
 		}
 		b.WriteString("\n")
 	}
@@ -130,7 +131,7 @@ func (g *growth) curves(rates [][][]float64) svgplot.Curves {
 	for i, shapes := range g.shapes {
 		line := svgplot.Line{Name: shapesName(shapes)}
 		for k, nodes := range g.nodes {
-			line.Points = append(line.Points, svgplot.Point{X: float64(nodes), Y: median(rates[i][k])})
+			line.Points = append(line.Points, svgplot.Point{X: float64(nodes), Y: throughput.Median(rates[i][k])})
 		}
 		out.Lines = append(out.Lines, line)
 	}

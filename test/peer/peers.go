@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
 )
 
@@ -28,6 +30,7 @@ type comparison struct {
 	dir                string
 	into, chart, facts string
 	note               string
+	against            string // another rollcall program; "" for none
 }
 
 func newPeer() *cobra.Command {
@@ -41,9 +44,12 @@ it is, and with all nodes scored. Binds do nothing in either. Rollcall scores al
 every decision is durable.
 
 A run that takes longer than --limit is stopped, and what it placed until then counts. The scenario "preempt" is given
-130 s at least: all gangs evict before the first one is placed.`,
+130 s at least: all gangs evict before the first one is placed.
+
+With --against another rollcall program, such as one of before a change, is measured in each round too, by its own
+"rollcall bench". It and this Rollcall change places from round to round.`,
 		Example: "  bench peer\n  bench peer --rounds 1 --only shape,gangs --into docs/PERFORMANCE.md --chart " +
-			"docs/peer.svg",
+			"docs/peer.svg\n  bench peer --limit 15s --skip-all-nodes --against ./rollcall-before",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.run(cmd.Context(), cmd.OutOrStdout())
@@ -67,6 +73,8 @@ A run that takes longer than --limit is stopped, and what it placed until then c
 		"put the table into this file, between <!-- bench peer --> and <!-- end bench peer -->")
 	f.StringVar(&c.chart, "chart", "", "draw the medians to this SVG file")
 	f.StringVar(&c.facts, "facts", "", "write every result to this file, as JSON")
+	f.StringVar(&c.against, "against", "",
+		"measure this other rollcall program, too, and print how many times its figures Rollcall's are")
 	f.StringVar(&c.note, "note", "", "a sentence to stand above the table")
 	return cmd
 }
@@ -81,18 +89,18 @@ func (c *comparison) run(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
+	if c.against != "" {
+		if _, err := exec.LookPath(c.against); err != nil {
+			return fmt.Errorf("--against: %w", err)
+		}
+	}
 	outcomes := make([]outcome, len(chosen))
 	for round := range c.rounds {
 		for i, s := range chosen {
 			outcomes[i].Scenario, outcomes[i].name = s.Key, s.Name
-			for who, contestant := range contestants {
-				if who == allNodes && c.skipAllNodes {
-					continue
-				}
-				tell("round %d of %d: %s: %s", round+1, c.rounds, s.Name, contestant.Name)
-				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage,
-					Limit: s.limit(c.limit), Batch: 1000, Dir: c.dir}
-				r, err := run.apart(ctx)
+			for _, who := range c.turns(round) {
+				tell("round %d of %d: %s: %s", round+1, c.rounds, s.Name, contestants[who].Name)
+				r, err := c.measure(ctx, s, who)
 				if err != nil {
 					return err
 				}
@@ -107,6 +115,30 @@ func (c *comparison) run(ctx context.Context, w io.Writer) error {
 	tell("")
 	_, err = io.WriteString(w, c.table(outcomes, c.rounds))
 	return err
+}
+
+// turns returns who is measured in a round, in this order.
+func (c *comparison) turns(round int) []int {
+	order := []int{sampled}
+	if !c.skipAllNodes {
+		order = append(order, allNodes)
+	}
+	switch {
+	case c.against == "":
+		return append(order, rollcall)
+	case round%2 == 0:
+		return append(order, rollcall, against)
+	}
+	return append(order, against, rollcall)
+}
+
+func (c *comparison) measure(ctx context.Context, s scenario, who int) (*throughput.Result, error) {
+	run := one{Spec: s.Spec, Kube: contestants[who].kube, Percentage: contestants[who].percentage,
+		Limit: s.limit(c.limit), Batch: 1000, Dir: c.dir}
+	if who == against {
+		return run.by(ctx, c.against)
+	}
+	return run.apart(ctx)
 }
 
 // choose returns the scenarios that are asked for, as they are asked for.
@@ -180,7 +212,7 @@ func replace(path, name, text string) error {
 	return os.WriteFile(path, []byte(before+text+after), 0o644)
 }
 
-// around returns what stands before and after the place for a text in a file, the two comments included.
+// around returns what is before and after the place for a text in a file, the two comments included.
 func around(path, name string) (before, after string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -233,10 +265,32 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 			o.show(sampled, "%.0f", peakMiB), o.show(allNodes, "%.0f", peakMiB), o.show(rollcall, "%.0f", peakMiB))
 	}
 	b.WriteString(devicesTwice(outcomes))
+	b.WriteString(beside(outcomes))
 	return b.String()
 }
 
-// devicesTwice says of how many pods kube-scheduler's devices were those of other pods; "" if of none.
+// beside is the table of Rollcall and the other program of it, "" if there was none.
+func beside(outcomes []outcome) string {
+	if !slices.ContainsFunc(outcomes, func(o outcome) bool { return o.measured(against) }) {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nRollcall beside the other program. A ratio divides Rollcall's figure by the other's:\n\n" +
+		"| | other, pods/s | Rollcall | × | other, pods per CPU second | Rollcall | × | other, MiB | Rollcall | × |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, o := range outcomes {
+		fmt.Fprintf(&b, "| %s ", o.name)
+		for _, value := range []func(*throughput.Result) float64{podsPerSecond, podsPerCPU, peakMiB} {
+			middle, lowest, highest := o.ratio(against, value)
+			fmt.Fprintf(&b, "| %s | %s | %.3f (%.3f–%.3f) ", o.show(against, digits(o), value),
+				o.show(rollcall, digits(o), value), middle, lowest, highest)
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}
+
+// devicesTwice says about how many pods kube-scheduler's devices were those of other pods; "" if of none.
 func devicesTwice(outcomes []outcome) string {
 	var b strings.Builder
 	for _, o := range outcomes {
@@ -326,14 +380,15 @@ func bars(outcomes []outcome, rounds int) svgplot.Bars {
 	ran := func(who int) bool {
 		return slices.ContainsFunc(outcomes, func(o outcome) bool { return o.measured(who) })
 	}
-	for who, c := range contestants {
+	drawn := contestants[:against] // the chart is of Rollcall and of others
+	for who, c := range drawn {
 		if ran(who) {
 			out.Series = append(out.Series, c.Name)
 		}
 	}
 	for _, o := range outcomes {
 		g := svgplot.BarGroup{Name: o.name}
-		for who := range contestants {
+		for who := range drawn {
 			if !ran(who) {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"time"
 
@@ -110,17 +111,8 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "run",
-		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread),
-		"--dra="+strconv.FormatBool(o.DRA), "--affinity="+strconv.FormatBool(o.Affinity),
-		"--soft-spread="+strconv.FormatBool(o.SoftSpread), "--zone-affinity="+strconv.FormatBool(o.ZoneAffinity),
-		"--preempt="+strconv.FormatBool(o.Preempt),
-		"--namespace-affinity="+strconv.FormatBool(o.NamespaceAffinity), "--apps="+strconv.Itoa(o.Apps),
-		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
-		"--gang="+o.GangFlag().String(), "--shapes="+strconv.Itoa(o.Shapes),
-		"--sample="+strconv.Itoa(int(o.Percentage)),
-		"--limit="+o.Limit.String(),
-		"--batch="+strconv.Itoa(o.Batch), "--dir="+o.Dir)
+	cmd := exec.CommandContext(ctx, self, slices.Concat([]string{"run", "--kube=" + strconv.FormatBool(o.Kube),
+		"--batch=" + strconv.Itoa(o.Batch)}, o.flags())...)
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
@@ -131,4 +123,23 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 		return nil, fmt.Errorf("%s: what the run printed: %w", o.Spec, err)
 	}
 	return r, nil
+}
+
+// by has another rollcall program measure, with its "rollcall bench".
+func (o one) by(ctx context.Context, program string) (*throughput.Result, error) {
+	r := new(throughput.Result)
+	return r, throughput.Apart(ctx, program, o.flags(), r)
+}
+
+// flags are those of this program's "run" that "rollcall bench" has, too. Its batches are as large without a flag.
+func (o one) flags() []string {
+	return []string{
+		"--spread=" + strconv.FormatBool(o.Spread), "--dra=" + strconv.FormatBool(o.DRA),
+		"--affinity=" + strconv.FormatBool(o.Affinity), "--soft-spread=" + strconv.FormatBool(o.SoftSpread),
+		"--zone-affinity=" + strconv.FormatBool(o.ZoneAffinity), "--preempt=" + strconv.FormatBool(o.Preempt),
+		"--namespace-affinity=" + strconv.FormatBool(o.NamespaceAffinity), "--apps=" + strconv.Itoa(o.Apps),
+		"--nodes=" + strconv.Itoa(o.Nodes), "--pods=" + strconv.Itoa(o.Pods), "--gang=" + o.GangFlag().String(),
+		"--shapes=" + strconv.Itoa(o.Shapes), "--sample=" + strconv.Itoa(int(o.Percentage)),
+		"--limit=" + o.Limit.String(), "--dir=" + o.Dir,
+	}
 }

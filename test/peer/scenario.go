@@ -19,10 +19,11 @@ type scenario struct {
 	workload.Spec
 }
 
-// preemptLimit is how long preemption may take even if --limit is shorter: all gangs evict before the first is placed.
+// preemptLimit is the time that preemption may take even if --limit is shorter: all gangs evict before the first is
+// placed.
 const preemptLimit = 130 * time.Second
 
-// limit is when a run of the scenario is stopped.
+// limit is the time at which a run of the scenario is stopped.
 func (s scenario) limit(asked time.Duration) time.Duration {
 	if s.Preempt && asked != 0 { // 0: never
 		return max(asked, preemptLimit)
@@ -62,11 +63,12 @@ type contestant struct {
 	percentage int32
 }
 
-// The contestants, in the order in which they take turns; Rollcall is the last.
+// The contestants, in the order in which they take turns. The last one is measured with --against only.
 var contestants = []contestant{
 	{"kube-scheduler, its sample", true, 0},
 	{"kube-scheduler, all nodes", true, 100},
 	{"Rollcall, all nodes", false, 0},
+	{"Rollcall, the other program", false, 0},
 }
 
 // The contestants by what the table does with them.
@@ -74,53 +76,36 @@ const (
 	sampled = iota
 	allNodes
 	rollcall
+	against
 )
 
-// outcome is what came of one scenario: the results of the rounds, by contestant.
+// outcome is the outcome of one scenario: the results of the rounds, by contestant.
 type outcome struct {
 	Scenario string                  `json:"scenario"`
-	Results  [3][]*throughput.Result `json:"results"`
+	Results  [4][]*throughput.Result `json:"results"`
 	name     string
-}
-
-// median is the middle value, or the mean of the two; 0 of none.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // of returns the median over the rounds of what one contestant did.
 func (o outcome) of(who int, value func(*throughput.Result) float64) float64 {
-	var values []float64
-	for _, r := range o.Results[who] {
-		values = append(values, value(r))
-	}
-	return median(values)
+	return throughput.Median(values(o.Results[who], value))
 }
 
 // ratio is how many times as much Rollcall did as the other, in the same round: the median, and the bounds.
 func (o outcome) ratio(other int, value func(*throughput.Result) float64) (middle, lowest, highest float64) {
-	var values []float64
-	for i, r := range o.Results[rollcall] {
-		if i < len(o.Results[other]) {
-			if v := value(o.Results[other][i]); v > 0 {
-				values = append(values, value(r)/v)
-			}
-		}
+	return throughput.Ratio(values(o.Results[rollcall], value), values(o.Results[other], value))
+}
+
+func values(results []*throughput.Result, value func(*throughput.Result) float64) (out []float64) {
+	for _, r := range results {
+		out = append(out, value(r))
 	}
-	if len(values) == 0 {
-		return 0, 0, 0
-	}
-	return median(values), slices.Min(values), slices.Max(values)
+	return out
 }
 
 // reached is how many pods all contestants placed in all rounds, in steps of yardstick.Step, and how good the
 // placements of so many are. Who placed fewer than one step is left out: his score is 0.
-func (o outcome) reached() (pods int, scores [3]float64) {
+func (o outcome) reached() (pods int, scores [4]float64) {
 	least := math.MaxInt
 	for _, results := range o.Results {
 		for _, r := range results {
@@ -159,7 +144,7 @@ func (o outcome) show(who int, format string, value func(*throughput.Result) flo
 	return fmt.Sprintf(format, o.of(who, value))
 }
 
-// medians says of how many rounds something is.
+// medians says about how many rounds something is.
 func medians(rounds int) string {
 	if rounds == 1 {
 		return "one round"

@@ -50,9 +50,8 @@
 //	                                  claim that its bind makes
 //	deallocated NS/CLAIM              a claim has given its devices back
 //	apply RESOURCE                    the object that is the block's input, as YAML
-//	config [behaviour=N]              a new epoch with the KubeSchedulerConfiguration that is the block's input,
-//	                                  and of the current behaviour if no other is named; a story without it has
-//	                                  the default configuration
+//	config                            a new epoch with the KubeSchedulerConfiguration that is the block's input; a
+//	                                  story without it has the default configuration
 //	placed NS/POD node=NODE           another scheduler binds the pod
 //	reschedule NS/POD scheduler=NAME  the pod names another scheduler, which the API forbids
 //	ungate NS/POD                     the pod's scheduling gates are removed

@@ -1,7 +1,6 @@
 package transcripts
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -31,8 +30,6 @@ type TB interface {
 type Player struct {
 	// KeepBinds leaves the binds of Step unanswered.
 	KeepBinds bool
-	// Behaviour is that of the epochs that Configure starts; 0 is the current one.
-	Behaviour uint32
 
 	t       TB
 	machine *scheduler.Machine // nil before the first epoch
@@ -72,11 +69,6 @@ func PlayFile(t *testing.T, path string) []eventlog.Entry {
 // Configure starts an epoch with a KubeSchedulerConfiguration; "" stands for the default one.
 func (p *Player) Configure(configuration string) {
 	p.t.Helper()
-	p.configure(configuration, cmp.Or(p.Behaviour, scheduler.Behaviour))
-}
-
-func (p *Player) configure(configuration string, behaviour uint32) {
-	p.t.Helper()
 	cfg := framework.DefaultConfig()
 	if configuration != "" {
 		var err error
@@ -92,7 +84,7 @@ func (p *Player) configure(configuration string, behaviour uint32) {
 	p.settled = false
 	id := fmt.Sprintf("epoch-%d", p.epoch)
 	p.take(&eventlog.EpochStarted{ID: id, Version: "test", Format: eventlog.FormatVersion,
-		Behaviour: behaviour, Config: config}, false)
+		Behaviour: scheduler.Behaviour, Config: config}, false)
 }
 
 // Machine returns the state, to be read only.
@@ -136,10 +128,8 @@ func (p *Player) must(err error) {
 func (p *Player) play(d *datadriven.TestData) string {
 	p.t.Helper()
 	if d.Cmd == "config" {
-		p.allow(d, 0, "behaviour")
-		behaviour, err := strconv.ParseUint(arg(d, "behaviour", strconv.Itoa(scheduler.Behaviour)), 10, 32)
-		p.must(err)
-		p.configure(d.Input, uint32(behaviour))
+		p.allow(d, 0)
+		p.Configure(d.Input)
 		return "ok"
 	}
 	p.ensureEpoch()

@@ -126,7 +126,7 @@ func labelled(label string, g gang) func(pod object) {
 	return func(pod object) { into(into(pod, "metadata"), "labels")[label] = g.name }
 }
 
-// near is when a gang's object comes: mostly with its pods.
+// near is the time at which a gang's object comes: mostly with its pods.
 func (b *builder) near(at time.Duration) time.Duration {
 	return at + one(b, 0, 0, 0, 0, time.Duration(b.below(4))*10*time.Second)
 }

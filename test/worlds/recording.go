@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// start is when every simulation begins.
+// start is the time at which every simulation begins.
 var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // line is an entry of a log as `rollcall log cat` prints it.
@@ -150,7 +150,7 @@ func (b *builder) recording() []byte {
 	return write(lines)
 }
 
-// lifeOf is what a log tells of a pod.
+// lifeOf is what a log tells about a pod.
 func (b *builder) lifeOf(pod object, at time.Duration) []line {
 	lines := []line{upserted(at, pod)}
 	spec := into(pod, "spec")

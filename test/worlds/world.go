@@ -174,7 +174,7 @@ func (b *builder) choose() {
 	}
 }
 
-// arrival is when something comes: on one of few instants.
+// arrival is the time at which something comes: on one of few instants.
 func (b *builder) arrival() time.Duration {
 	if b.chance(30) {
 		return 0

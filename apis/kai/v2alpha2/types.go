@@ -1,6 +1,6 @@
 // Package v2alpha2 holds the PodGroup of scheduling.run.ai/v2alpha2, the custom resource of the KAI Scheduler, in its
-// published JSON form and without its status. It holds types only; what a PodGroup means for scheduling is in package
-// cluster.
+// published JSON form and without its status. It holds types only; package cluster gives a PodGroup its meaning for
+// scheduling.
 package v2alpha2
 
 import (
@@ -37,12 +37,12 @@ type PodGroup struct {
 	Spec PodGroupSpec `json:"spec,omitempty"`
 }
 
-// PodGroupSpec is what the group's owner asks for.
+// PodGroupSpec has the needs of the group, set by its owner.
 type PodGroupSpec struct {
-	// MinMember is the number of members that must be placed together; 0 asks for none, and an object that does not
-	// give it asks for 1. It means nothing beside SubGroups.
+	// MinMember is the number of members that must be placed together. 0 asks for none, and an object without the
+	// field asks for 1. It has no meaning if there are SubGroups.
 	MinMember *int32 `json:"minMember,omitempty"`
-	// MinSubGroup is how many of the topmost subgroups must be placed together: by default all.
+	// MinSubGroup is the number of topmost subgroups that must be placed together: by default all.
 	MinSubGroup *int32 `json:"minSubGroup,omitempty"`
 	// Queue is the KAI Queue whose share the group uses.
 	Queue string `json:"queue,omitempty"`
@@ -50,12 +50,12 @@ type PodGroupSpec struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 	// Preemptibility is Preemptible or NonPreemptible.
 	Preemptibility string `json:"preemptibility,omitempty"`
-	// TopologyConstraint is how far apart the nodes of all members may be.
+	// TopologyConstraint limits how far apart the nodes of all members may be.
 	TopologyConstraint TopologyConstraint `json:"topologyConstraint,omitempty,omitzero"`
 	// SubGroups are parts of the group with needs of their own.
 	SubGroups []SubGroup `json:"subGroups,omitempty"`
 
-	// What only KAI's own scheduler and controllers read.
+	// Only KAI's own scheduler and controllers read these fields.
 	Parallelism          int32            `json:"parallelism,omitempty"`
 	Completions          int32            `json:"completions,omitempty"`
 	BackoffLimit         int32            `json:"backoffLimit,omitempty"`
@@ -65,26 +65,27 @@ type PodGroupSpec struct {
 	StalenessGracePeriod *metav1.Duration `json:"stalenessGracePeriod,omitempty"`
 }
 
-// TopologyConstraint is how far apart nodes may be.
+// TopologyConstraint limits how far apart nodes may be.
 type TopologyConstraint struct {
 	// Topology names the KAI Topology that has the levels.
 	Topology string `json:"topology,omitempty"`
-	// RequiredTopologyLevel and PreferredTopologyLevel are labels of nodes, of which all nodes are to have one value.
+	// RequiredTopologyLevel and PreferredTopologyLevel are labels of nodes: all nodes must, or should, have the same
+	// value.
 	RequiredTopologyLevel  string `json:"requiredTopologyLevel,omitempty"`
 	PreferredTopologyLevel string `json:"preferredTopologyLevel,omitempty"`
 }
 
 // SubGroup is a part of a group.
 type SubGroup struct {
-	// Name is what pods have as the value of SubGroupLabel.
+	// Name is the value of SubGroupLabel on the subgroup's pods.
 	Name string `json:"name"`
-	// MinMember is how many of its pods must be placed together.
+	// MinMember is the number of its pods that must be placed together.
 	MinMember *int32 `json:"minMember,omitempty"`
-	// MinSubGroup is how many of the subgroups directly below it must be placed together.
+	// MinSubGroup is the number of subgroups directly below it that must be placed together.
 	MinSubGroup *int32 `json:"minSubGroup,omitempty"`
 	// Parent names the subgroup that it is below.
 	Parent *string `json:"parent,omitempty"`
-	// TopologyConstraint is how far apart the nodes of its pods may be.
+	// TopologyConstraint limits how far apart the nodes of its pods may be.
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 }
 

@@ -1,6 +1,6 @@
 // Package v1alpha1 holds the PodGroup of scheduling.x-k8s.io/v1alpha1, the custom resource of
-// kubernetes-sigs/scheduler-plugins, in its published JSON form. It holds types only; what a PodGroup
-// means for scheduling is in package cluster.
+// kubernetes-sigs/scheduler-plugins, in its published JSON form. It holds types only; package cluster gives a PodGroup
+// its meaning for scheduling.
 package v1alpha1
 
 import (
@@ -25,18 +25,18 @@ type PodGroup struct {
 	Status PodGroupStatus `json:"status,omitempty,omitzero"`
 }
 
-// PodGroupSpec is what the group's owner asks for.
+// PodGroupSpec has the needs of the group, set by its owner.
 type PodGroupSpec struct {
-	// MinMember is the number of members that must be placed together; at least 1; 0, which is also what an
-	// object has that does not give it, counts as 1.
+	// MinMember is the number of members that must be placed together, at least 1. An object without the field has 0,
+	// which counts as 1.
 	MinMember int32 `json:"minMember,omitempty"`
 	// MinResources is the least that the cluster must have free before the group is tried.
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
-	// ScheduleTimeoutSeconds is how long members may wait on their nodes for the rest, in seconds.
+	// ScheduleTimeoutSeconds is the time, in seconds, that members may wait on their nodes for the rest.
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
 }
 
-// PodGroupStatus is what a controller reports of the group.
+// PodGroupStatus is a controller's report about the group.
 type PodGroupStatus struct {
 	// Phase is Pending, PreScheduling, Scheduling, Scheduled, Running, Unknown, Finished or Failed.
 	Phase string `json:"phase,omitempty"`
@@ -46,7 +46,7 @@ type PodGroupStatus struct {
 	Running   int32 `json:"running,omitempty"`
 	Succeeded int32 `json:"succeeded,omitempty"`
 	Failed    int32 `json:"failed,omitempty"`
-	// ScheduleStartTime is when the group's members began to be scheduled.
+	// ScheduleStartTime is the time at which scheduling of the members began.
 	ScheduleStartTime metav1.Time `json:"scheduleStartTime,omitempty,omitzero"`
 }
 

@@ -1,5 +1,6 @@
-// Package v1beta1 holds the PodGroup of scheduling.volcano.sh/v1beta1, the custom resource of Volcano, in its published
-// JSON form and without its status. It holds types only; what a PodGroup means for scheduling is in package cluster.
+// Package v1beta1 holds the PodGroup of scheduling.volcano.sh/v1beta1, the custom resource of Volcano, in its
+// published JSON form and without its status. It holds types only; package cluster gives a PodGroup its meaning for
+// scheduling.
 package v1beta1
 
 import (
@@ -20,7 +21,7 @@ const (
 	PodGroupAnnotation = "scheduling.k8s.io/group-name"
 	// TaskLabel is the pod label, which Volcano's job controller sets, with the pod's task in minTaskMember.
 	TaskLabel = "volcano.sh/task-spec"
-	// TaskAnnotation is the pod annotation with the same, which goes before the label.
+	// TaskAnnotation is the pod annotation with the pod's task. It takes precedence over the label.
 	TaskAnnotation = "volcano.sh/task-spec"
 )
 
@@ -32,12 +33,12 @@ type PodGroup struct {
 	Spec PodGroupSpec `json:"spec,omitempty"`
 }
 
-// PodGroupSpec is what the group's owner asks for.
+// PodGroupSpec has the needs of the group, set by its owner.
 type PodGroupSpec struct {
-	// MinMember is the number of members that must be placed together; 0, which is also what an object has that does
-	// not give it, asks for none.
+	// MinMember is the number of members that must be placed together. 0 asks for none, and so does an object without
+	// the field.
 	MinMember int32 `json:"minMember,omitempty"`
-	// MinTaskMember is how many members of each task must be among them.
+	// MinTaskMember is the number of members of each task that must be among them.
 	MinTaskMember map[string]int32 `json:"minTaskMember,omitempty"`
 	// Queue is the Volcano Queue whose share the group uses.
 	Queue string `json:"queue,omitempty"`
@@ -45,13 +46,13 @@ type PodGroupSpec struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 	// MinResources is the least that the cluster must have free before the group is tried.
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
-	// NetworkTopology is how far apart the nodes of all members may be.
+	// NetworkTopology limits how far apart the nodes of all members may be.
 	NetworkTopology *NetworkTopology `json:"networkTopology,omitempty"`
 	// SubGroupPolicy divides the members into parts with needs of their own.
 	SubGroupPolicy []SubGroupPolicy `json:"subGroupPolicy,omitempty"`
 }
 
-// NetworkTopology is how far apart nodes may be, in tiers of Volcano's HyperNodes.
+// NetworkTopology limits how far apart nodes may be, in tiers of Volcano's HyperNodes.
 type NetworkTopology struct {
 	// Mode is hard, which is the default, or soft.
 	Mode string `json:"mode,omitempty"`
@@ -62,11 +63,11 @@ type NetworkTopology struct {
 
 // SubGroupPolicy is a rule that makes parts of a group.
 type SubGroupPolicy struct {
-	// Name is that of the rule.
+	// Name is the rule's name.
 	Name string `json:"name,omitempty"`
-	// NetworkTopology is how far apart the nodes of one part may be.
+	// NetworkTopology limits how far apart the nodes of one part may be.
 	NetworkTopology *NetworkTopology `json:"networkTopology,omitempty"`
-	// SubGroupSize is how many members a part has, MinSubGroups how many parts are placed together.
+	// SubGroupSize is the number of members of a part, and MinSubGroups the number of parts that are placed together.
 	SubGroupSize *int32 `json:"subGroupSize,omitempty"`
 	MinSubGroups *int32 `json:"minSubGroups,omitempty"`
 	// LabelSelector selects the members that the rule is for, and MatchLabelKeys are the labels that tell parts apart.

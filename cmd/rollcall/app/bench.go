@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
@@ -25,6 +26,7 @@ type coreBench struct {
 	classes             classes
 	cpuProfile, memFile string
 	backlog             backlogBench
+	pair                benchPair
 }
 
 func newBench() *cobra.Command {
@@ -49,6 +51,9 @@ What is evicted is gone at once.
 With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
 of the log's time. What is measured then is the CPU time that an event takes.
 
+With --against another rollcall program, such as one of before a change, runs the same workload. The two take turns, each
+run in a process of its own. A ratio is of this program's figure to the other's in the same round.
+
 "rollcall bench log" measures the log alone.`,
 		Example: `  rollcall bench
   rollcall bench --nodes 15000 --shapes 20
@@ -61,6 +66,7 @@ of the log's time. What is measured then is the CPU time that an event takes.
   rollcall bench --idle 500 --cpuprofile cpu.prof
   rollcall bench --backlog 10000 --policy Backfill
   rollcall bench --hopeless 1000 --backlog 100 --nodes 1000
+  rollcall bench --shapes 20 --against ./rollcall-before --rounds 3
   rollcall bench --dra --log dra.db && rollcall replay dra.db
   rollcall bench --log nats://nats-0:4222/try
   rollcall bench log --dir /var/lib/rollcall`,
@@ -68,6 +74,30 @@ of the log's time. What is measured then is the CPU time that an event takes.
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
+	b.registerWorkload(f)
+	b.classes.register(cmd)
+	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
+	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
+	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
+	f.StringVar(&b.Dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
+	f.StringVar(&b.Log, "log", "", "keep the log in this directory, or in NATS JetStream as nats://HOST/STREAM, "+
+		"which is made, to replay or explain it; default: it is removed")
+	f.DurationVar(&b.Limit, "limit",
+		0, "end after this much time, with the pods that are placed by then; 0: when all are")
+	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
+	f.StringVar(&b.memFile, "memprofile", "",
+		"write a profile of what was allocated by the end of the measured time to this file")
+	b.backlog.register(cmd)
+	b.pair.register(f)
+	b.out.register(cmd)
+	_ = cmd.MarkFlagDirname("dir")
+	_ = cmd.MarkFlagDirname("log")
+	cmd.AddCommand(newBenchLog())
+	return cmd
+}
+
+// registerWorkload adds the flags that describe the workload.
+func (b *coreBench) registerWorkload(f *pflag.FlagSet) {
 	f.IntVar(&b.Nodes, "nodes", 5000, "how many nodes there are")
 	f.IntVar(&b.Pods, "pods", 10000, "how many pods come")
 	f.Var(b.GangFlag(), "gang", workload.GangUsage)
@@ -87,28 +117,13 @@ of the log's time. What is measured then is the CPU time that an event takes.
 		"one; with it --nodes is 100 and --gang 16 unless given")
 	f.BoolVar(&b.Preempt, "preempt", false, "all nodes are full with pods of lower priority, and all pods come at "+
 		"once and preempt; with it --pods is 8000 and --gang 8 unless given")
-	b.classes.register(cmd)
-	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
-	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
-	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
-	f.StringVar(&b.Dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
-	f.StringVar(&b.Log, "log", "", "keep the log in this directory, or in NATS JetStream as nats://HOST/STREAM, "+
-		"which is made, to replay or explain it; default: it is removed")
-	f.DurationVar(&b.Limit, "limit",
-		0, "end after this much time, with the pods that are placed by then; 0: when all are")
-	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
-	f.StringVar(&b.memFile, "memprofile", "",
-		"write a profile of what was allocated by the end of the measured time to this file")
-	b.backlog.register(cmd)
-	b.out.register(cmd)
-	_ = cmd.MarkFlagDirname("dir")
-	_ = cmd.MarkFlagDirname("log")
-	cmd.AddCommand(newBenchLog())
-	return cmd
 }
 
 func (b *coreBench) run(cmd *cobra.Command) error {
 	if err := b.backlog.check(cmd); err != nil {
+		return err
+	}
+	if err := b.pair.check(cmd); err != nil {
 		return err
 	}
 	if b.backlog.asked() {
@@ -123,6 +138,9 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 	}
 	if err := b.check(); err != nil {
 		return err
+	}
+	if b.pair.other != "" {
+		return b.pair.run(cmd, &b.out, false)
 	}
 	p := newProgress()
 	b.Version = version().Version

@@ -37,7 +37,8 @@ func (l *backlogBench) register(cmd *cobra.Command) {
 func (l *backlogBench) asked() bool { return l.waiting != 0 || l.hopeless != 0 }
 
 // ofBacklog are the flags of "rollcall bench" that say something about a backlog.
-var ofBacklog = []string{"backlog", "hopeless", "policy", "events", "nodes", "dir", "log", "cpuprofile", "output"}
+var ofBacklog = []string{"backlog", "hopeless", "policy", "events", "nodes", "dir", "log", "cpuprofile", "output",
+	"against", "rounds"}
 
 // check says what is wrong with the flags.
 func (l *backlogBench) check(cmd *cobra.Command) error {
@@ -78,6 +79,9 @@ func (b *coreBench) runBacklog(cmd *cobra.Command) error {
 	}
 	if err := b.out.check(); err != nil {
 		return err
+	}
+	if b.pair.other != "" {
+		return b.pair.run(cmd, &b.out, true)
 	}
 	p := newProgress()
 	o.Progress = func(doing string, done, of int) { p.show("%s: %d of %d", doing, done, of) }

@@ -43,7 +43,8 @@ elsewhere shows it: with --checkpoint and --key the log is compared with the che
 comes of that. If the log does not match, the exit code is 4, and verify says in which way: it ends before the checkpoint
 (EndsBefore, in -o json), or it has another history (AnotherHistory). If it cannot be compared, verify says why: entries
 are not there (Absent: archived, or before the beginning of a bundle), the log is damaged (Damaged), the system cannot
-read it (Unreadable), a newer version of rollcall wrote it (Newer), or its writer has not told as much (BeingWritten).
+read it (Unreadable), a newer version of rollcall wrote it (Newer), it was written before the first release (Older), or
+its writer has not told as much (BeingWritten).
 Checkpoints of the entries before that are compared all the same. The exit code is 4 with damage, or if what is compared
 does not match, and else 1.`,
 		Example: `  rollcall log verify jobs.log
@@ -178,7 +179,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 	case r.Whole:
 		_, err := fmt.Fprintln(w, "whole")
 		return err
-	case r.Damage == nil && r.Doubt == "":
+	case r.Damage == nil && r.EndUnknown == "":
 		_, err := fmt.Fprintf(w, "whole in itself, and %s\n", signedVerdict(r))
 		return err
 	case r.Damage == nil:
@@ -187,7 +188,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 			"NOT KNOWN to be whole; entries %d to %d are good\n  %s\n",
 			r.First,
 			r.First+r.Entries-1,
-			r.Doubt,
+			r.EndUnknown,
 		)
 		return err
 	}
@@ -284,8 +285,8 @@ func writeTail(w io.Writer, r *verify.Report) error {
 			last,
 			r.Unread,
 		)
-	case r.Damage == nil && r.Doubt != "":
-		_, err = fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, last, r.Doubt)
+	case r.Damage == nil && r.EndUnknown != "":
+		_, err = fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, last, r.EndUnknown)
 	case r.Damage == nil && signedVerdict(r) != "":
 		_, err = fmt.Fprintf(w, "whole in itself up to entry %d, and %s\n", last, signedVerdict(r))
 	case r.Damage == nil:

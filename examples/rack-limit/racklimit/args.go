@@ -9,7 +9,7 @@ import (
 )
 
 // Args are the plugin's arguments, in pluginConfig of a KubeSchedulerConfiguration. All are needed, so that none is
-// passed over because it is misspelt.
+// skipped because it is misspelt.
 type Args struct {
 	// RackLabel is the label of nodes that names their rack.
 	RackLabel string `json:"rackLabel"`

@@ -42,7 +42,7 @@ func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, 
 // Name returns the plugin's name.
 func (p *RackLimit) Name() string { return Name }
 
-// stateKey is where PreFilter leaves what it counted for the rest of the cycle.
+// stateKey is the place where PreFilter leaves what it counted for the rest of the cycle.
 const stateKey fwk.StateKey = Name
 
 // racks is how many pods of the pod's app each rack has.

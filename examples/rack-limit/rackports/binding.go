@@ -10,7 +10,7 @@ import (
 )
 
 // The binding cycle begins when the decision is durable. It runs beside the scheduling cycles of other pods: it may
-// wait, and the handle's client works in it. It may begin anew after a restart, so what it does is done so that twice
+// wait, and the handle's client works in it. It may begin again after a restart, so what it does is done so that twice
 // is as good as once.
 
 func (p *RackPorts) portOf(pod *v1.Pod) (port, bool) {
@@ -29,7 +29,7 @@ func (p *RackPorts) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
-// PreBind is where the switch would be told. An error here has the pod unreserved, and tried again.
+// PreBind is the place where the switch would be told. An error here has the pod unreserved, and tried again.
 func (p *RackPorts) PreBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	if _, ok := p.portOf(pod); !ok {
 		return fwk.AsStatus(errors.New("the pod's port was given back before it was bound"))
@@ -37,7 +37,7 @@ func (p *RackPorts) PreBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 	return nil
 }
 
-// PostBind is told of pods that are bound.
+// PostBind is told about pods that are bound.
 func (p *RackPorts) PostBind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) {
 	if has, ok := p.portOf(pod); ok {
 		klog.FromContext(ctx).V(2).Info("The pod has its port", "pod", klog.KObj(pod), "node", nodeName,

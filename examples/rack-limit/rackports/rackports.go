@@ -26,7 +26,7 @@ const (
 	pairLabel = "example.com/pair"
 )
 
-// pairTimeout is how long a pod waits for the other one of its pair.
+// pairTimeout is the time that a pod waits for the other one of its pair.
 const pairTimeout = 5 * time.Minute
 
 // Args are the plugin's arguments, in pluginConfig of a KubeSchedulerConfiguration. All are needed.
@@ -78,7 +78,7 @@ func New(_ context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, 
 // Name returns the plugin's name.
 func (p *RackPorts) Name() string { return Name }
 
-// gone gives back the port of a pod that is no more.
+// gone gives back the port of a pod that no longer exists.
 func (p *RackPorts) gone(object any) {
 	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = missed.Obj

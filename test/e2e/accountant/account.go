@@ -19,7 +19,7 @@ const User = "accountant"
 // GroupLabel names the gang of a pod, with a PodGroup of scheduling.x-k8s.io.
 const GroupLabel = "scheduling.x-k8s.io/pod-group"
 
-// Account is what an audit log says of the cluster's pods, nodes and PodGroups.
+// Account is what an audit log says about the cluster's pods, nodes and PodGroups.
 type Account struct {
 	pods map[string]*pod
 	// byName are the pods of a name, in the order in which they were first seen.
@@ -44,13 +44,14 @@ type pod struct {
 	group     string
 	requests  map[string]int64
 	created   span
-	// node is where it is bound, and bound when that happened; by is the user who bound it, empty if it was created so.
+	// node is the place where it is bound, and bound when that happened; by is the user who bound it, empty if it was
+	// created so.
 	node, by string
 	bound    span
 	binds    []bind
 	// deletes are the requests to delete it by name.
 	deletes []bind
-	// leaving is when its deletion was first asked for; ended is when it stopped taking room.
+	// leaving is the time at which its deletion was first asked for; ended is when it stopped taking room.
 	leaving, ended time.Time
 }
 
@@ -237,7 +238,7 @@ func amountsOf(l v1.ResourceList) map[string]int64 {
 	return m
 }
 
-// named is the pod that a request by name meant: the last one that was there before the request ended.
+// named is the pod that a request by name meant: the last one that existed before the request ended.
 func (a *Account) named(name string, at time.Time) *pod {
 	all := a.byName[name]
 	for i := len(all) - 1; i >= 0; i-- {
@@ -346,7 +347,7 @@ func (a *Account) takeNode(text json.RawMessage, at span) error {
 }
 
 // nodeGone books the deletion of a node: from then on it can be given nothing, until it comes back. An empty name
-// stands for all nodes.
+// means all nodes.
 func (a *Account) nodeGone(name string, at span) {
 	for _, known := range slices.Sorted(maps.Keys(a.nodes)) {
 		if name == "" || name == known {
@@ -402,7 +403,7 @@ func (a *Account) takeMoment(e *event, at span) error {
 	return nil
 }
 
-// settle decides what is known of the binds with an unknown outcome: one that asked for the node where the pod was
+// settle decides what is known about the binds with an unknown outcome: one that asked for the node where the pod was
 // seen later, and that no other bind explains, did happen.
 func (a *Account) settle() {
 	slices.SortStableFunc(a.quiet, func(x, y *moment) int { return x.begun.Compare(y.begun) })

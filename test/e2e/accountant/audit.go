@@ -1,13 +1,13 @@
 // Package accountant reads the API server's audit log, and nothing else, and finds what a gang scheduler must never
-// do: bind a gang in part, put more on a node than it can hold, bind a pod twice. With the output of "rollcall log cat"
-// it also finds binds without a decision before them. It shares no code with the product.
+// do: bind a gang in part, put more on a node than it can hold, bind a pod twice. With the output of "rollcall log
+// cat" it also finds binds without a decision before them. It shares no code with the product.
 //
 // A gang may be bound in part while its binds are under way. So gangs are counted at quiescent points only: a test
 // makes one with Look, when no bind should be under way, which lists the cluster's pods as the user "accountant". The
-// list stands in the audit log and is the evidence.
+// list is in the audit log and is the evidence.
 //
-// Requests overlap, and the audit log has no order of their effects. What is reported is true in any order: a pod takes
-// room from the answer to its bind until the request that ends it.
+// Requests overlap, and the audit log has no order of their effects. What is reported is true in any order: a pod
+// takes room from the answer to its bind until the request that ends it.
 package accountant
 
 import (
@@ -65,7 +65,7 @@ func (e *event) done() bool { return e.Stage == "ResponseComplete" && e.Status.C
 // span is from when a request was received until its answer was sent. What it did happened in between.
 type span struct{ begun, ended time.Time }
 
-// parse reads a line. If the API server was killed while it wrote a line, the next event stands behind its beginning.
+// parse reads a line. If the API server was killed while it wrote a line, the next event is behind its beginning.
 func parse(text []byte) (*event, error) {
 	e := &event{}
 	err := json.Unmarshal(text, e)

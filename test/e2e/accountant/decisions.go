@@ -39,7 +39,7 @@ type place struct {
 	at   time.Time
 }
 
-// Decisions is what a log says of binds.
+// Decisions is what a log says about binds.
 type Decisions struct {
 	// allowed are each pod's decisions to bind it, in order, by UID.
 	allowed map[string][]place

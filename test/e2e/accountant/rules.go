@@ -12,7 +12,7 @@ import (
 type Options struct {
 	// Schedulers are the users whose binds are checked; nil: all users.
 	Schedulers []string
-	// Delay is how long after another user's request a scheduler may not know of it yet; 1 s if it is 0.
+	// Delay is the time that after another user's request a scheduler may not know about it yet; 1 s if it is 0.
 	Delay time.Duration
 }
 
@@ -80,7 +80,7 @@ func (a *Account) boundOnce(o Options) (found []string) {
 }
 
 // withinAllocatable finds each bind that put more on a node than it could be given: of all pods that the scheduler had
-// to know of, whoever bound them.
+// to know about, whoever bound them.
 func (a *Account) withinAllocatable(o Options) (found []string) {
 	byNode := map[string][]*pod{}
 	for _, p := range a.order {
@@ -149,7 +149,7 @@ func (n *node) room(at span, delay time.Duration) map[string]int64 {
 	return most
 }
 
-// wholeGangs finds each gang that stood at a quiescent point with fewer members bound than its minimum. What counts is
+// wholeGangs finds each gang that was at a quiescent point with fewer members bound than its minimum. What counts is
 // the members that were bound since none of them was: those that have ended count, and those that were being deleted.
 func (a *Account) wholeGangs() (found []string) {
 	members := map[string][]*pod{}

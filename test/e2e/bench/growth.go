@@ -22,8 +22,8 @@ const (
 	runs         = time.Minute
 )
 
-// growth has gangs come one after the other, run for a minute and be deleted, while the nodes' heartbeats go on, and
-// measures how much of the disk the scheduler's log takes meanwhile.
+// growth has gangs come one after the other, run for a minute and be deleted, while the nodes' heartbeats continue,
+// and measures how much of the disk the scheduler's log takes meanwhile.
 func (b *bench) growth(ctx context.Context, choice string) (r result, err error) {
 	s, err := b.warm(ctx, choice)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 // workers is how many requests this program has under way at a time.
 const workers = 32
 
-// most is how long one measurement may take.
+// most is the time that one measurement may take.
 const most = 15 * time.Minute
 
 // create creates so many pods in gangs, and returns their names.
@@ -142,7 +142,7 @@ type watcher struct {
 	stop context.CancelFunc
 
 	mu sync.Mutex
-	// at is when each pod was seen bound.
+	// at is the time at which each pod was seen bound.
 	at          map[string]time.Time
 	first, last time.Time
 	more        chan struct{}

@@ -32,7 +32,7 @@ type result struct {
 	P50, P99 float64 `json:",omitempty"`
 	// LogBytes is how much more of the disk the scheduler's log took at the end of the scenario growth.
 	LogBytes int64 `json:",omitempty"`
-	// Stages are what the scheduler said of the scenario takeover, each with the time since the leader was killed.
+	// Stages are what the scheduler said about the scenario takeover, each with the time since the leader was killed.
 	Stages []string `json:",omitempty"`
 	// Requests are those that the API server had meanwhile, by verb and resource, this program's included.
 	Requests map[string]float64

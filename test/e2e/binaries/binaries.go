@@ -36,7 +36,7 @@ const (
 // ErrNotDownloaded is returned for Helm when its modules are not in the module cache and cannot be downloaded.
 var ErrNotDownloaded = errors.New("its modules cannot be downloaded")
 
-// kubernetesVersion is what the programs of Kubernetes say of themselves.
+// kubernetesVersion is what the programs of Kubernetes say about themselves.
 const kubernetesVersion = "v1.37.0"
 
 // once is the build of a program, of which each process makes one: its tests are all of the same program.
@@ -48,7 +48,7 @@ type once struct {
 // product and withPlugin are the builds of Rollcall and Plugin.
 var product, withPlugin once
 
-// packages are where the programs of other projects lie.
+// packages are the places where the programs of other projects lie.
 var packages = map[string]string{
 	Etcd:              "go.etcd.io/etcd/server/v3",
 	APIServer:         "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -85,11 +85,11 @@ func Path(ctx context.Context, name string) (string, error) {
 	}
 	if name == Rollcall {
 		root := filepath.Join(module, "..", "..")
-		product.Do(func() { product.err = build(ctx, root, file, "./cmd/rollcall", "-s -w") })
+		product.Do(func() { product.err = build(ctx, root, file, "./cmd/rollcall", "-s") })
 		return file, product.err
 	}
 	if name == Plugin {
-		withPlugin.Do(func() { withPlugin.err = build(ctx, filepath.Join(module, "plugin"), file, ".", "-s -w") })
+		withPlugin.Do(func() { withPlugin.err = build(ctx, filepath.Join(module, "plugin"), file, ".", "-s") })
 		return file, withPlugin.err
 	}
 	pkg, ok := packages[name]
@@ -118,11 +118,10 @@ func Path(ctx context.Context, name string) (string, error) {
 	return file, os.WriteFile(file+".key", []byte(key), 0o644)
 }
 
-// linkFlags strip the programs, and give those of Kubernetes a version. Flags of the compiler would keep the packages
-// that the product has in common with these programs from being shared in Go's build cache.
+// linkFlags strip the programs, and give those of Kubernetes a version.
 func linkFlags() string {
 	const version = "k8s.io/component-base/version"
-	return fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=37",
+	return fmt.Sprintf("-s -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=37",
 		version, kubernetesVersion)
 }
 
@@ -141,10 +140,12 @@ func download(ctx context.Context, dir string) error {
 	return fmt.Errorf("%w: go mod download in %s: %w\n%s", ErrNotDownloaded, dir, err, out)
 }
 
-// build runs go build in dir. The file is replaced in one step: a program that runs keeps its old one.
+// build runs go build in dir, with the flags of the Makefile: others would compile Kubernetes again. The file is
+// replaced in one step: a program that runs keeps its old one.
 func build(ctx context.Context, dir, file, pkg, linkFlags string) error {
 	next := file + ".next"
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", linkFlags, "-o", next, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags", linkFlags, "-o", next,
+		pkg)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s in %s: %w\n%s", pkg, dir, err, out)

@@ -43,7 +43,7 @@ import (
 // Options say what cluster is wanted. The zero value is a cluster with PodGroups of scheduling.x-k8s.io and with the
 // default feature gates, which lack PodGroups of scheduling.k8s.io.
 type Options struct {
-	// Dir is where the cluster keeps its files. Empty: a temporary folder, which Stop removes.
+	// Dir is the place where the cluster keeps its files. Empty: a temporary folder, which Stop removes.
 	Dir string
 	// GenericWorkload turns on the feature gate of that name and scheduling.k8s.io/v1beta1: PodGroups of the API
 	// server's own, and spec.schedulingGroup of pods.
@@ -327,7 +327,7 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return err
 }
 
-// URL is where the API server listens.
+// URL is the place where the API server listens.
 func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.apiPort) }
 
 // Dir is the folder of the cluster's files: outputs of its processes, etcd's data, the audit log, credentials.

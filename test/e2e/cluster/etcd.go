@@ -12,7 +12,7 @@ import (
 // someKey is a key of etcd, in base64, that the API server does not read: "/rollcall-e2e".
 const someKey = "L3JvbGxjYWxsLWUyZQ=="
 
-// Compact has etcd forget every revision before the newest one: a watch that wants to go on from an older one is
+// Compact has etcd forget every revision before the newest one: a watch that wants to continue from an older one is
 // answered that it was compacted. It writes a key of its own first, so that no watch is up to date by then.
 func (c *Cluster) Compact(ctx context.Context) error {
 	var written struct {

@@ -77,7 +77,7 @@ func (p *Process) Start(ctx context.Context) error {
 	return nil
 }
 
-// errExit0 stands for the end of a process that should have gone on.
+// errExit0 means the end of a process that should have continued.
 var errExit0 = errors.New("exit status 0")
 
 func orExit0(err error) error {
@@ -184,7 +184,7 @@ func (p *Process) Wait(ctx context.Context) error {
 // Suspend stops the process from running (SIGSTOP) until Resume or Kill.
 func (p *Process) Suspend() error { return p.signal(syscall.SIGSTOP) }
 
-// Resume lets a suspended process go on (SIGCONT).
+// Resume lets a suspended process continue (SIGCONT).
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 func (p *Process) signal(s syscall.Signal) error {

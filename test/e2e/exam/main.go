@@ -6,8 +6,8 @@
 //	go run ./exam --part                       a few of them, for continuous integration
 //	go run ./exam scheduler TestHostPorts      a package, or some of its tests
 //
-// Each test starts an API server of its own, and a scheduler for each of its cases. Rollcall keeps its log on disk, and
-// replay has to say of each log that it is identical.
+// Each test starts an API server of its own, and a scheduler for each of its cases. Rollcall keeps its log on disk,
+// and replay has to say about each log that it is identical.
 //
 // docs/CONFORMANCE.md has the results, which --table writes, and the reasons of what fails, which people write. A case
 // that fails without a reason there is an error.

@@ -32,7 +32,7 @@ type outcome struct {
 	hookFailed bool     // an API server did not start
 	second     bool     // it was the second run
 	identical  int      // logs whose replay made the same decisions
-	diverged   []string // what is to be said of the others
+	diverged   []string // what is to be said about the others
 	took       time.Duration
 }
 

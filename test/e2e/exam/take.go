@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/binaries"
 )
 
-// exam is where the tests are, and what they are run with.
+// exam is the place where the tests are, and what they are run with.
 type exam struct {
 	dir      string // the script's
 	scratch  string // what it works in

@@ -15,7 +15,7 @@ type Dice struct {
 
 	mu    sync.Mutex
 	rules []Rule
-	// asked is how often each request was asked for.
+	// asked is the number of times that each request was asked for.
 	asked  map[string]uint64
 	counts map[Fault]int
 }

@@ -64,7 +64,7 @@ const (
 	WatchClosed Fault = "watch closed"
 	// WatchLate delivers everything that the watch says Rule.Delay later, until Rule.Life ends it.
 	WatchLate Fault = "watch late"
-	// Watch410 answers a watch with 410 Gone: what it wants to go on from has expired.
+	// Watch410 answers a watch with 410 Gone: what it wants to continue from has expired.
 	Watch410 Fault = "watch answered 410"
 )
 
@@ -78,7 +78,7 @@ const (
 	Watches   Kind = "watches"
 )
 
-// kindOf says of which kind a request is; empty for others.
+// kindOf says about which kind a request is; empty for others.
 func kindOf(r *http.Request) Kind {
 	q := r.URL.Query()
 	switch path := r.URL.Path; {
@@ -104,7 +104,7 @@ type Rule struct {
 	Delay time.Duration
 	// Life is after which time a late watch is told nothing more; 0: when the API server ends it, which takes minutes.
 	Life time.Duration
-	// Most is how often the fault happens at most; 0 for any number.
+	// Most is the number of times that the fault happens at most; 0 for any number.
 	Most int
 }
 
@@ -218,7 +218,7 @@ func ForTest(t testing.TB, c *cluster.Cluster, o Options) *Proxy {
 	return p
 }
 
-// URL is where the proxy listens. Its certificate is signed by the cluster's authority.
+// URL is the place where the proxy listens. Its certificate is signed by the cluster's authority.
 func (p *Proxy) URL() string { return p.url }
 
 // Close ends the proxy and every connection to it.
@@ -227,7 +227,7 @@ func (p *Proxy) Close() error { return p.server.Close() }
 // SetRules replaces the rules, from the next request on.
 func (p *Proxy) SetRules(rules []Rule) { p.dice.setRules(rules) }
 
-// Counts is how often each fault has happened.
+// Counts is the number of times that each fault has happened.
 func (p *Proxy) Counts() map[Fault]int { return p.dice.counted() }
 
 // ServeHTTP forwards a request, or breaks it.

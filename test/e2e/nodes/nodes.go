@@ -33,9 +33,11 @@ type Options struct {
 	Capacity v1.ResourceList
 	// Labels are added to those of the node with a number, which are its host name and a zone of four; may be nil.
 	Labels func(number int) map[string]string
-	// Heartbeat is how often each node renews its lease: every 10 s if it is 0, never if it is negative.
+	// Heartbeat is the number of times that each node renews its lease: every 10 s if it is 0, never if it is
+	// negative.
 	Heartbeat time.Duration
-	// Report is how often each node writes its status with new times, as kubelets do every five minutes; 0: never.
+	// Report is the number of times that each node writes its status with new times, as kubelets do every five
+	// minutes; 0: never.
 	Report time.Duration
 	// Skew is by how much the clock of the node with a number is ahead: of what it stamps itself. nil: by nothing.
 	Skew func(number int) time.Duration
@@ -149,7 +151,7 @@ func Capacity(cpu, memory, pods string) v1.ResourceList {
 	}
 }
 
-// register creates the nodes. One that is there already, from an earlier start, is left as it is.
+// register creates the nodes. One that exists already, from an earlier start, is left as it is.
 func (n *Nodes) register(ctx context.Context) error {
 	return each(len(n.names), func(i int) error {
 		_, err := n.client.CoreV1().Nodes().Create(ctx, n.node(i), metav1.CreateOptions{})

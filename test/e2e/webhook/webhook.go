@@ -44,7 +44,7 @@ type Request struct {
 }
 
 // NoAnswer has the webhook break the connection: the API server answers 500, as it does when a webhook is down that
-// must not be passed over.
+// must not be skipped.
 var NoAnswer = &metav1.Status{}
 
 // Refusal is a refusal with a code, as an administrator may have chosen it.
@@ -113,7 +113,7 @@ func ForTest(t testing.TB, c *cluster.Cluster, judge func(Request) *metav1.Statu
 // Close ends the webhook. The API server then refuses what it would ask the webhook about.
 func (s *Server) Close() error { return s.server.Close() }
 
-// Refused is how often requests were refused, by operation and resource, such as "CREATE pods/binding".
+// Refused is the number of times that requests were refused, by operation and resource, such as "CREATE pods/binding".
 func (s *Server) Refused() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

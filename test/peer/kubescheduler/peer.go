@@ -47,8 +47,8 @@ type Options struct {
 	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is kube-scheduler's default, which goes by the number of
 	// nodes.
 	Percentage int32
-	// Stay and Batch say how pods with devices come and go, see workload.Turns; a Batch of 0 stands for 1000. Other
-	// pods come at once, and stay.
+	// Stay and Batch say how pods with devices come and go, see workload.Turns; a Batch of 0 means 1000. Other pods
+	// come at once, and stay.
 	Stay, Batch int
 	// Limit ends the measuring after that much time, with the pods that are bound by then; 0 for no limit.
 	Limit time.Duration
@@ -114,9 +114,9 @@ type harness struct {
 	claims *claims
 	store  *podStore // with Preempt
 	binder *binder
-	// touches is how often a ResourceSlice was touched, because no pod was bound.
+	// touches is the number of times that a ResourceSlice was touched, because no pod was bound.
 	touches atomic.Int64
-	manager fwk.SharedDRAManager // what the scheduler knows of claims
+	manager fwk.SharedDRAManager // what the scheduler knows about claims
 
 	telling sync.RWMutex // held while the watch of pods is told something
 	over    bool         // nothing is told any more
@@ -188,8 +188,8 @@ func (h *harness) end() {
 	h.over = true
 }
 
-// tellBound lets the scheduler know of a pod that was bound, as an API server does: only what is known to be bound can
-// end. It is an error if the pod has no device of the node, or one that another pod has.
+// tellBound lets the scheduler know about a pod that was bound, as an API server does: only what is known to be bound
+// can end. It is an error if the pod has no device of the node, or one that another pod has.
 func (h *harness) tellBound(i int, node string) error {
 	claim := h.claims.of(i)
 	if claim == nil {
@@ -359,8 +359,8 @@ func (h *harness) events() []yardstick.Event {
 
 const binderName = "BenchBinder"
 
-// binder is the Bind plugin: it does nothing but take note. It is told of a placement in Reserve already, which cycles
-// call one after the other.
+// binder is the Bind plugin: it does nothing but take note. It is told about a placement in Reserve already, which
+// cycles call one after the other.
 type binder struct {
 	given, boundAt []atomic.Int64 // in nanoseconds, by the pod's number; 0: not yet
 	node           []atomic.Int32
@@ -368,7 +368,7 @@ type binder struct {
 	left           []atomic.Int64 // the same for the pod's end; 0: it has not ended
 	evicted        []atomic.Int64 // the same by the runner's number
 	evictions      atomic.Int64
-	// onBound is told of a pod before it counts as bound; nil is not called.
+	// onBound is told about a pod before it counts as bound; nil is not called.
 	onBound      func(pod int, node string) error
 	devices      deviceBook
 	order, bound atomic.Int64

@@ -16,7 +16,7 @@ func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		spec workload.Spec
-	}{ // those with gangs are the last: they open a feature gate for good
+	}{ // those with gangs are the last: they open a feature gate permanently
 		{"shapes", workload.Spec{Nodes: 50, Pods: 100, Shapes: 5}},
 		{"spread", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Spread: true}},
 		{"devices", workload.Spec{Nodes: 10, Pods: 300, Shapes: 1, DRA: true}},

@@ -27,7 +27,7 @@ type podStore struct {
 	over    bool  // nothing is told any more, and nothing written
 	version int64 // the last resourceVersion
 	held    map[types.NamespacedName]*corev1.Pod
-	// onEvicted is told of a runner that is deleted, before the scheduler is.
+	// onEvicted is told about a runner that is deleted, before the scheduler is.
 	onEvicted func(runner int)
 }
 

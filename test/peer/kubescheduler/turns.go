@@ -29,7 +29,7 @@ type claims struct {
 
 	mu   sync.Mutex
 	over bool                                               // nothing is told any more, and nothing written
-	held map[types.NamespacedName]*resourcev1.ResourceClaim // those of pods that are there
+	held map[types.NamespacedName]*resourcev1.ResourceClaim // those of pods that exist
 }
 
 func newClaims(spec workload.Spec) *claims {
@@ -135,12 +135,12 @@ func (c *claims) get(action clienttesting.Action) (handled bool, ret runtime.Obj
 	return true, claim.DeepCopy(), nil
 }
 
-// stuck is how long the scheduler may take to learn of claims before the feeding ends.
+// stuck is the time that the scheduler may take to learn of claims before the feeding ends.
 const stuck = 30 * time.Second
 
-// still is how long no pod may be bound before a ResourceSlice is touched. kube-scheduler hears of a claim that is gone
-// in two ways, and may try a pod again before it counts the claim's device as free. Then the pod waits for another
-// event. In a cluster there always is one; here nothing happens but what the pods do.
+// still is the time that no pod may be bound before a ResourceSlice is touched. kube-scheduler hears about a claim
+// that is gone in two ways, and may try a pod again before it counts the claim's device as free. Then the pod waits
+// for another event. In a cluster there always is one; here nothing happens but what the pods do.
 const still = time.Second
 
 // touch has a ResourceSlice change in a label that says how often that was.
@@ -184,8 +184,8 @@ func (h *harness) feedTurns(ctx context.Context) error {
 }
 
 // awaitClaims waits until the scheduler knows the claims of pods first up to, and without, end, and counts no more
-// devices as taken than claims have. Claims and pods come to it in two ways: it would try pods in vain whose claims it
-// does not know yet, or for which no device seems to be free, and let them back off.
+// devices as taken than claims have. Claims and pods come to it in two ways: it would try pods without success whose
+// claims it does not know yet, or for which no device seems to be free, and let them back off.
 func (h *harness) awaitClaims(ctx context.Context, first, end int) error {
 	known, began := h.manager.ResourceClaims(), time.Now()
 	for i := first; i < end; {
@@ -209,7 +209,7 @@ func (h *harness) awaitClaims(ctx context.Context, first, end int) error {
 	}
 }
 
-// wait waits for a moment. It is an error if that has gone on for too long.
+// wait waits for a moment. It is an error if that has continued for too long.
 func (h *harness) wait(ctx context.Context, began time.Time, why string) error {
 	if time.Since(began) > stuck {
 		return fmt.Errorf("for %s %s", stuck, why)

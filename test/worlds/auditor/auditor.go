@@ -250,7 +250,7 @@ func (a *auditor) rejected(uid string) {
 	}
 }
 
-// carryOut makes the rest of a Decision known: who may go on, who has to go, who is nominated.
+// carryOut makes the rest of a Decision known: who may continue, who has to go, who is nominated.
 func (a *auditor) carryOut(d *decision) {
 	for _, uid := range d.Allowed {
 		p, err := a.podOf(uid)
@@ -306,8 +306,8 @@ func (a *auditor) place(p *pod, d *decision) {
 	}
 }
 
-// nominate takes in what a Decision says of where room is kept for a pod. A Decision that gives it the node which its
-// object names, and evicts nobody for it, only repeats that.
+// nominate takes in what a Decision says about where room is kept for a pod. A Decision that gives it the node which
+// its object names, and evicts nobody for it, only repeats that.
 func (p *pod) nominate(node string, anew bool) {
 	switch {
 	case node == "":

@@ -3,7 +3,7 @@ package auditor
 // Check is one thing that an audit looks at.
 type Check struct{ Name, Holds string }
 
-// Checks returns all checks, with what each of them says of a log.
+// Checks returns all checks, with what each of them says about a log.
 func Checks() []Check {
 	return []Check{
 		{"order", "entries are numbered without a gap; time and epochs never go back"},

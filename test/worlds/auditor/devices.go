@@ -121,7 +121,7 @@ func (s *state) offered(id deviceID) bool {
 	return false
 }
 
-// checkDevices checks that a placement gives claims devices that are there and that no other claim has, and takes in
+// checkDevices checks that a placement gives claims devices that exist and that no other claim has, and takes in
 // which.
 func (a *auditor) checkDevices(p *pod, d *decision) {
 	const check = "devices"

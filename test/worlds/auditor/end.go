@@ -30,8 +30,8 @@ func (a *auditor) checkInstant(next *entry) {
 
 // checkRefused checks that a pod for which no node was found could not have gone to one of them. It looks only at
 // Decisions for which all nodes were filtered, and nodes were refused by no plugin that has its reasons in the future
-// or in other members: reservations, and the domains of a gang. Nodes are passed over where the pod claims devices and
-// it is not known which ones it can have.
+// or in other members: reservations, and the domains of a gang. Nodes are skipped where the pod claims devices and it
+// is not known which ones it can have.
 func (a *auditor) checkRefused(p *pod, d *decision) {
 	const check = "refused"
 	profile := a.profiles[p.object.Spec.SchedulerName]
@@ -91,8 +91,8 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 	}
 }
 
-// tooFew reports whether a pod's gang cannot have its minimum with the members that are there. A gang that counts
-// waiting members only cannot when the others are bound.
+// tooFew reports whether a pod's gang cannot have its minimum with the members that exist. A gang that counts waiting
+// members only cannot when the others are bound.
 func (a *auditor) tooFew(p *pod) bool {
 	g := a.groups[p.gang]
 	if g == nil {

@@ -110,7 +110,7 @@ func (t *terms) koordinator(gang string, a map[string]string) {
 	}
 }
 
-// askedBy reads what a member says of its gang by annotations.
+// askedBy reads what a member says about its gang by annotations.
 func (t *terms) askedBy(gang string, a map[string]string) {
 	number := func(key string) int {
 		n, _ := strconv.Atoi(a[key])
@@ -135,8 +135,7 @@ func (s *state) compositeOf(g *group) *groupObject {
 	return s.composites[g.core.Metadata.Namespace+"/"+g.core.Spec.Parent]
 }
 
-// entityOf names what stands in the queue as one with the pod: the pod, its gang, or the gangs that are admitted with
-// it.
+// entityOf names what is in the queue as one with the pod: the pod, its gang, or the gangs that are admitted with it.
 func (s *state) entityOf(p *pod) string {
 	g := s.groups[p.gang]
 	switch {
@@ -151,7 +150,7 @@ func (s *state) entityOf(p *pod) string {
 	return "gang " + p.gang
 }
 
-// tally counts a gang's members that are there: those on nodes for good, those held, and those that a cycle could
+// tally counts a gang's members that exist: those on nodes permanently, those held, and those that a cycle could
 // place.
 func (s *state) tally(g *group) (good, held, ready int) {
 	for _, p := range s.members(g.name) {
@@ -235,7 +234,7 @@ func (a *auditor) checkReleased(p *pod, d *decision) {
 	}
 }
 
-// checkMinimum checks that a gang of which pods may be bound now has its minimum on nodes for good.
+// checkMinimum checks that a gang of which pods may be bound now has its minimum on nodes permanently.
 func (a *auditor) checkMinimum(g *group) {
 	const check = "gang-minimum"
 	a.asked(check)

@@ -22,11 +22,11 @@ type expected struct {
 	name    string
 	arrives time.Duration
 	surely  bool // it arrives whatever becomes of others
-	// letters says that the name goes on behind what stands here, by letters that the auditor cannot know.
+	// letters says that the name continues behind what is here, by letters that the auditor cannot know.
 	letters bool
 }
 
-// start is when every simulation begins.
+// start is the time at which every simulation begins.
 var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // workload reads which pods a workload has.
@@ -121,11 +121,11 @@ func (a *auditor) gather(prefix string) {
 	}
 }
 
-// ownerOf is the name of what makes a pod anew that was lost: the pod's, but for what is behind its last dash.
+// ownerOf is the name of what makes a pod again that was lost: the pod's, except for what is behind its last dash.
 func ownerOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '-'))] }
 
-// accounted checks that each pod of the input has arrived, as often as it stands there, and no other but those that
-// come in the place of pods that were lost.
+// accounted checks that each pod of the input has arrived, as often as it is there, and no other but those that come
+// in the place of pods that were lost.
 func (a *auditor) accounted(in Inputs) error {
 	const check = "accounted"
 	pods, err := in.workload()

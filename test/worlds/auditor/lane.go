@@ -85,7 +85,7 @@ func ownAnnotations(o *podObject) map[string]string {
 }
 
 // checkLane checks that under StrictFIFO nothing is placed before an entity of its profile that comes first and lacks
-// what it needs; but for pods that go where a Decision had room kept for them, and have no lower priority.
+// what it needs; except for pods that go where a Decision had room kept for them, and have no lower priority.
 func (a *auditor) checkLane(p *pod, d *decision) {
 	const check = "fifo"
 	profile := a.profiles[p.object.Spec.SchedulerName]
@@ -133,9 +133,9 @@ func (s *state) isAdmittedWithOthers(p *pod) bool {
 	return g != nil && (len(s.terms(g).together) > 0 || g.core != nil && g.core.Spec.Parent != "")
 }
 
-// keepsNothingInLane reports whether a nominated pod keeps no room from one that stands before it in its lane: it has a
-// lower priority than what comes first, or its gang is nominated in part, so that it cannot pass, or the auditor is not
-// sure of that.
+// keepsNothingInLane reports whether a nominated pod keeps no room from one that is before it in its lane: it has a
+// lower priority than what comes first, or its gang is nominated in part, so that it cannot pass, or the auditor is
+// not sure of that.
 func (s *state) keepsNothingInLane(nominated, p *pod) bool {
 	profile := s.profiles[p.object.Spec.SchedulerName]
 	if profile == nil || profile.policy == "BestEffort" ||
@@ -218,21 +218,22 @@ func (a *auditor) plain(r *reservation) bool {
 	})
 }
 
-// asksForRoomOnly reports whether which other pods are where does not matter to the pod, but for what they request.
+// asksForRoomOnly reports whether which other pods are the places where does not matter to the pod, except for what
+// they request.
 func (p *pod) asksForRoomOnly() bool {
 	spec := &p.object.Spec
 	return len(spec.Affinity.PodAffinity.Required)+len(spec.Affinity.PodAntiAffinity.Required)+
 		len(spec.TopologySpreadConstraints)+len(p.claims())+len(p.ports()) == 0
 }
 
-// declaredEnd is when a pod on a node ends by what it declares. ok is false if it declares nothing. A pod that runs
-// longer than it declared is expected to end at any moment.
+// declaredEnd is the time at which a pod on a node ends by what it declares. ok is false if it declares nothing. A pod
+// that runs longer than it declared is expected to end at any moment.
 func (a *auditor) declaredEnd(p *pod) (at time.Time, ok bool) {
 	length, ok := p.declared()
 	return p.placed.Add(length), ok
 }
 
-// declared is how long a pod declares to hold its room.
+// declared is the time that a pod declares to hold its room.
 func (p *pod) declared() (length time.Duration, ok bool) {
 	length, err := time.ParseDuration(p.object.Metadata.Annotations["rollcall.dev/duration"])
 	ok = err == nil && length > 0

@@ -29,7 +29,7 @@ func sameDomain(a, b *nodeObject, key string) bool {
 	return has && also && x == y
 }
 
-// affinityBroken forbids a node where a required term of affinity or anti-affinity, of the pod or of one that is there,
+// affinityBroken forbids a node where a required term of affinity or anti-affinity, of the pod or of one that exists,
 // would not be kept.
 func (s *state) affinityBroken(p *pod, node *nodeObject, gone without) string {
 	var others []*pod

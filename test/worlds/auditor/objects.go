@@ -84,7 +84,7 @@ type container struct {
 	Ports []port `json:"ports"`
 }
 
-// requests are the container's requests. A limit stands for a request that is not given, as the API's defaults have it.
+// requests are the container's requests. A limit means a request that is not given, as the API's defaults have it.
 func (c *container) requests() amounts {
 	all := amounts{}
 	all.add(c.Resources.Limits)

@@ -126,7 +126,7 @@ func (p *pod) ports() (ports []port) {
 	return ports
 }
 
-// sidecars are the init containers that go on running.
+// sidecars are the init containers that continue running.
 func sidecars(containers []container) (out []container) {
 	for _, c := range containers {
 		if c.RestartPolicy == "Always" {

@@ -55,7 +55,7 @@ func (s *state) highestPriority(gangs []*group) (highest int32) {
 	return 0
 }
 
-// declaredPriority is what an object says of its priority.
+// declaredPriority is what an object says about its priority.
 func (s *state) declaredPriority(o *groupObject) (priority int32, ok bool) {
 	switch {
 	case o == nil:
@@ -256,7 +256,7 @@ func (s *state) obstaclesApart(p *pod, node *nodeObject, gone without) (found []
 }
 
 // keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important, and does not
-// stand behind it in a lane with room for a part of its gang only.
+// are behind it in a lane with room for a part of its gang only.
 func (s *state) keepsRoom(nominated, p *pod) bool {
 	return nominated.stage == pending && s.priorityOf(nominated) >= s.priorityOf(p) &&
 		!(s.standingOf(p).before(s.standingOf(nominated)) && s.keepsNothingInLane(nominated, p))

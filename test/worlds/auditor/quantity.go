@@ -11,7 +11,7 @@ import (
 // quantity is an amount of a resource, exactly as it is written.
 type quantity struct{ *big.Rat }
 
-// suffixes are those of a quantity, with what they stand for as base and exponent.
+// suffixes are those of a quantity, with what they mean as base and exponent.
 var suffixes = map[string][2]int64{
 	"n": {10, -9}, "u": {10, -6}, "m": {10, -3}, "": {10, 0}, "k": {10, 3}, "M": {10, 6}, "G": {10, 9}, "T": {10, 12},
 	"P": {10, 15}, "E": {10, 18}, "Ki": {2, 10}, "Mi": {2, 20}, "Gi": {2, 30}, "Ti": {2, 40}, "Pi": {2, 50}, "Ei": {2,

@@ -15,12 +15,12 @@ type stage int
 const (
 	pending stage = iota
 	held          // on a node, by a Decision of outcome Waiting
-	going         // on a node for good: scheduled, or allowed to go on
+	going         // on a node permanently: scheduled, or allowed to continue
 	bound         // and its bind is known to have succeeded, or it came with a node
 	ended         // it has succeeded or failed, and holds nothing
 )
 
-// pod is a pod as the log has told of it so far.
+// pod is a pod as the log has told about it so far.
 type pod struct {
 	object    *podObject
 	uid, name string // name is namespace/name
@@ -53,12 +53,12 @@ func (p *pod) gated() bool {
 	return len(p.object.Spec.SchedulingGates) > 0 || p.object.Metadata.DeletionTimestamp != nil
 }
 
-// group is what is known of a gang, of its objects and of its members.
+// group is what is known about a gang, of its objects and of its members.
 type group struct {
 	name        string
 	core, extra *groupObject // the PodGroup of scheduling.k8s.io and of scheduling.x-k8s.io
 	complete    time.Time    // when it first had its minimum of members; zero if it never had
-	wasPlaced   bool         // its minimum had nodes for good since its members came
+	wasPlaced   bool         // its minimum had nodes permanently since its members came
 	succeeded   int          // members that succeeded since then
 }
 
@@ -69,7 +69,7 @@ type state struct {
 	profiles   map[string]*profile
 	backoff    time.Duration // the longest there is
 	nodes      map[string]*nodeObject
-	pods       map[string]*pod // by UID, those that are there
+	pods       map[string]*pod // by UID, those that exist
 	groups     map[string]*group
 	composites map[string]*groupObject
 	claims     map[string]*claimObject
@@ -85,7 +85,7 @@ type state struct {
 	budgets    map[string]*budgetObject
 }
 
-// profile is what an epoch's configuration says of the pods of one scheduler name.
+// profile is what an epoch's configuration says about the pods of one scheduler name.
 type profile struct {
 	plugins map[string]bool
 	policy  string        // BestEffort, StrictFIFO or Backfill
@@ -266,7 +266,7 @@ func (s *state) podUpserted(o *podObject) {
 	}
 }
 
-// deleted takes in the deletion of an object. It returns the pod, if it was one that was there.
+// deleted takes in the deletion of an object. It returns the pod, if it was one that existed.
 func (s *state) deleted(e *entry) *pod {
 	name := e.Namespace + "/" + e.Name
 	switch e.Resource {
@@ -316,7 +316,7 @@ func (s *state) deletedPod(uid string) *pod {
 	return p
 }
 
-// members are the pods of a gang that are there, by name.
+// members are the pods of a gang that exist, by name.
 func (s *state) members(gang string) (members []*pod) {
 	for _, p := range s.sortedPods() {
 		if gang != "" && p.gang == gang {

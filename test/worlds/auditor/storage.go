@@ -62,9 +62,9 @@ func (v *volumeObject) reachable(node *nodeObject) bool {
 	return v.Spec.NodeAffinity.Required == nil || v.Spec.NodeAffinity.Required.matches(node)
 }
 
-// noVolumeFor says why a claim can get no volume on a node: none that is there suits it, and none can be provisioned.
-// It takes any volume that suits, where the scheduler takes the smallest, so that it may call possible for several
-// claims of one pod what is not; never the other way round for one claim.
+// noVolumeFor says why a claim can get no volume on a node: none that exists suits it, and none can be provisioned. It
+// takes any volume that suits, where the scheduler takes the smallest, so that it may call possible for several claims
+// of one pod what is not; never the other way round for one claim.
 func (s *state) noVolumeFor(claim *claimObject, node *nodeObject, given map[string]string) string {
 	class := s.classes[claim.Spec.StorageClassName]
 	switch {

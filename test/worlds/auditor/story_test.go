@@ -96,7 +96,7 @@ func (s *story) node(name, cpu, zone, spec string) {
 		'status': {'allocatable': {'cpu': '%s', 'pods': '9'}}}`, zone, name, spec, cpu)
 }
 
-// pod adds a pod that requests so many cpus, with more of a spec and of its metadata. It stands in the workload too.
+// pod adds a pod that requests so many cpus, with more of a spec and of its metadata. It is in the workload too.
 func (s *story) pod(name, cpu, spec, meta string) {
 	if spec != "" {
 		spec = ", " + spec

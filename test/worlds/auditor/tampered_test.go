@@ -296,7 +296,7 @@ func (s *story) bound(name, node string) {
 		map[string]string{"a": "one", "b": "two"}[name])
 }
 
-// devices tells of a node with two devices, and of two pods with a claim each.
+// devices tells about a node with two devices, and of two pods with a claim each.
 func devices(s *story) {
 	s.node("n", "9", "x", "")
 	s.object("resourceslices.resource.k8s.io", "s", `{'spec': {'driver': 'd', 'nodeName': 'n',
@@ -320,7 +320,7 @@ func neighbour(kind string) string {
 		'labelSelector': {'matchLabels': {'app': 'b'}}}]}}`, kind)
 }
 
-// volumes tells of a volume on a node, and of a pod with a claim that it suits.
+// volumes tells about a volume on a node, and of a pod with a claim that it suits.
 func volumes(s *story, node string) {
 	s.node("n", "9", "x", "")
 	s.node("m", "9", "y", "")

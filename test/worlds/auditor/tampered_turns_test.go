@@ -291,7 +291,7 @@ var storiesOfVictims = []told{
 	}},
 }
 
-// passesNominated tells of the pod high, which is nominated to n, and passes the pod first of its own priority.
+// passesNominated tells about the pod high, which is nominated to n, and passes the pod first of its own priority.
 func passesNominated(s *story, node, other string) {
 	s.node("n", "1", "x", "")
 	s.node("m", "1", "x", "")
@@ -309,8 +309,9 @@ func passesNominated(s *story, node, other string) {
 	s.place("first", other)
 }
 
-// gangPasses tells of the gang g of three with a minimum of two, which is refused with some facts, and passes the pod
-// first of its own priority, up to the member that waits for the next one. named is the node that objects nominate to.
+// gangPasses tells about the gang g of three with a minimum of two, which is refused with some facts, and passes the
+// pod first of its own priority, up to the member that waits for the next one. named is the node that objects nominate
+// to.
 func gangPasses(s *story, facts, named string) {
 	s.node("n", "2", "x", "")
 	s.node("o", "1", "x", "")
@@ -331,7 +332,7 @@ func gangPasses(s *story, facts, named string) {
 	s.in("g", 0, "Waiting", "n", until, "")
 }
 
-// preempts tells of a pod that has another one evicted, which has all of the node n.
+// preempts tells about a pod that has another one evicted, which has all of the node n.
 func preempts(s *story, high, low, nominated string) {
 	s.node("n", "1", "x", "")
 	s.pod("v", "1", low, "")

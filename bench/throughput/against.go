@@ -1,0 +1,53 @@
+package throughput
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// Apart runs "PROGRAM bench ARGS -o json" in a process of its own, so that no run finds memory or a heap that another
+// left behind, and decodes what it prints into result. An error has what the process wrote to its standard error.
+func Apart(ctx context.Context, program string, args []string, result any) error {
+	cmd := exec.CommandContext(ctx, program, slices.Concat([]string{"bench"}, args, []string{"-o", "json"})...)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		said := strings.TrimSpace(complaint.String())
+		return errors.Join(ctx.Err(), fmt.Errorf("%s bench: %w: %s", program, err, said))
+	}
+	if err := json.Unmarshal(out.Bytes(), result); err != nil {
+		return fmt.Errorf("what %s bench printed: %w", program, err)
+	}
+	return nil
+}
+
+// Median returns the middle value, or the mean of the two in the middle; 0 of none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Ratio compares two series of the same rounds: how many times the other one's value each value is. Rounds in which the
+// other has none are left out. All three are 0 if no round is left.
+func Ratio(values, other []float64) (median, lowest, highest float64) {
+	var ratios []float64
+	for i, v := range values[:min(len(values), len(other))] {
+		if other[i] > 0 {
+			ratios = append(ratios, v/other[i])
+		}
+	}
+	if len(ratios) == 0 {
+		return 0, 0, 0
+	}
+	return Median(ratios), slices.Min(ratios), slices.Max(ratios)
+}

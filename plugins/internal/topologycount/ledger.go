@@ -1,0 +1,367 @@
+// Package topologycount keeps, from pod to pod, how many pods there are in each domain of a topology that count for a
+// pod's terms: its affinity terms, or its spread constraints. It looks only at nodes that have changed.
+//
+// A Ledger owns the nodes and pods as they were last seen, and the Counts of each Question. All of it is a memo: it is
+// no part of any state, and without it the answers are the same. What the counts mean is up to the plugins. They never
+// look at the ledger's nodes themselves.
+//
+// Everything becomes invalid in one way: a Ledger compares the generation of each node that may have changed, and
+// journals which pods came and went. Counts follow the journal when they are used. When kinds of pods have to be
+// numbered again, all Counts are dropped. One bound of memory holds for all of them.
+//
+// Start at Ledger.Update; kinds.go says which pods are the same to every term, counts.go how Counts are kept up,
+// memory.go which are dropped, reading.go what one pod's cycle sees of them.
+package topologycount
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// Ledger is what the plugins of one profile know of nodes and pods.
+type Ledger struct {
+	rows    []row // in the order of the list
+	list    []fwk.NodeInfo
+	version uint64 // changes with every row
+	mark    framework.Mark
+	// changedSince is framework.Changes.ChangedSince; nil: all nodes are compared.
+	changedSince func(framework.Mark) ([]int32, framework.Mark, bool)
+
+	kinds      kinds
+	topologies topologies
+	journal    journal
+	memos      memos
+
+	// The work that the ledger is there to save: how often, ever, a node was looked at, a kind of pods was compared
+	// with a Question, and all pods of all nodes were counted.
+	looked, compared, counted int
+}
+
+// row is a node as it was at that generation. No other content of any node ever has the same one.
+type row struct {
+	generation int64
+	node       *v1.Node
+	pods       []resident
+}
+
+type resident struct {
+	pod  *v1.Pod
+	kind int32
+}
+
+// Of returns the ledger that the plugins of the handle's profile share. A handle that has nothing to share gets one of
+// its own for each plugin.
+func Of(h fwk.Handle) *Ledger {
+	if s, ok := h.(framework.Sharer); ok {
+		return s.Share("topologycount", func() any { return newLedger(h) }).(*Ledger)
+	}
+	return newLedger(h)
+}
+
+func newLedger(h fwk.Handle) *Ledger {
+	l := &Ledger{memos: memos{most: maxMemory}}
+	l.kinds.clear()
+	if c, ok := h.(framework.Changes); ok {
+		l.changedSince = c.ChangedSince
+	}
+	return l
+}
+
+// Update looks at the nodes that have changed. It may drop all Counts.
+func (l *Ledger) Update(nodes []fwk.NodeInfo) error {
+	l.list = nodes
+	places := l.changed(nodes)
+	if len(places) == 0 && len(nodes) == len(l.rows) {
+		return nil
+	}
+	if err := l.read(places); err != nil {
+		l.forgetAll()
+		return err
+	}
+	if !l.kinds.outgrown() && !l.topologies.outgrown(len(l.rows)) {
+		return nil
+	}
+	return l.renew()
+}
+
+// changed returns the places of the nodes that are not as they were, or more.
+func (l *Ledger) changed(nodes []fwk.NodeInfo) (places []int32) {
+	known := false
+	if l.changedSince != nil {
+		places, l.mark, known = l.changedSince(l.mark)
+	}
+	if known && len(nodes) == len(l.rows) {
+		return places
+	}
+	places = nil
+	for at, node := range nodes {
+		if at >= len(l.rows) || l.rows[at].generation != node.GetGeneration() {
+			places = append(places, int32(at))
+		}
+	}
+	return places
+}
+
+// Learn tells the ledger which labels a new Question's selectors name: pods that differ in one of them are told apart
+// from now on. It may drop all Counts, and change what AppendPod appends.
+func (l *Ledger) Learn(selectors ...labels.Selector) error {
+	for _, s := range selectors {
+		l.kinds.labels.addSelector(s)
+	}
+	return l.renewIfGrown()
+}
+
+// LearnTerms is Learn for a pod's affinity terms.
+func (l *Ledger) LearnTerms(info fwk.PodInfo) error {
+	l.kinds.labels.addTerms(info)
+	return l.renewIfGrown()
+}
+
+func (l *Ledger) renewIfGrown() error {
+	if !l.kinds.labels.grown {
+		return nil
+	}
+	return l.renew()
+}
+
+// forgetAll forgets everything but the names of labels.
+func (l *Ledger) forgetAll() {
+	for c := l.memos.oldest(); c != nil; c = l.memos.oldest() {
+		l.drop(c)
+	}
+	l.kinds.clear()
+	l.journal.forgetAll()
+	l.rows = nil
+	l.version++
+}
+
+// renew numbers the kinds and the domains again, and drops all Counts.
+func (l *Ledger) renew() error {
+	for _, node := range l.list {
+		for _, info := range node.GetPodsWithAffinity() {
+			l.kinds.labels.addTerms(info)
+		}
+	}
+	l.kinds.labels.grown = false
+	l.forgetAll()
+	places := make([]int32, len(l.list))
+	for at := range places {
+		places[at] = int32(at)
+	}
+	err := l.read(places)
+	if err != nil {
+		l.forgetAll()
+	}
+	l.journal.forgetAll() // there are no Counts to follow it
+	return err
+}
+
+// read looks at the nodes at those places, some of which may be named twice, and at those that are gone. When nodes
+// have come or gone, those behind them have other places.
+func (l *Ledger) read(places []int32) error {
+	l.version++
+	before := l.takeOut(places)
+	for _, at := range places {
+		if l.rows[at].node != nil {
+			continue // it is named twice
+		}
+		name := l.list[at].Node().Name
+		if r, ok := before[name]; ok {
+			delete(before, name)
+			l.rows[at] = r
+			l.topologies.place(int(at), r.node)
+		}
+		if err := l.readRow(int(at)); err != nil {
+			return err
+		}
+	}
+	// any order: what comes of it is a sum
+	for _, r := range before {
+		l.record(&r, -1)
+	}
+	l.journal.trim(len(l.rows))
+	return nil
+}
+
+// takeOut empties the rows at those places, makes as many as there are nodes, and returns by name what they had.
+func (l *Ledger) takeOut(places []int32) map[string]row {
+	before := make(map[string]row, len(places))
+	take := func(r *row) {
+		if r.node != nil {
+			before[r.node.Name], *r = *r, row{}
+		}
+	}
+	for _, at := range places {
+		if int(at) < len(l.rows) {
+			take(&l.rows[at])
+		}
+	}
+	for at := len(l.list); at < len(l.rows); at++ {
+		take(&l.rows[at])
+	}
+	if kept := len(l.rows); kept != len(l.list) {
+		l.rows = resized(l.rows, len(l.list))
+		clear(l.rows[min(kept, len(l.rows)):])
+		l.topologies.resize(len(l.list))
+	}
+	return before
+}
+
+// readRow looks at the node at that place, of which the row may have an earlier state.
+func (l *Ledger) readRow(at int) error {
+	r, info := &l.rows[at], l.list[at]
+	if r.node != nil && r.generation == info.GetGeneration() {
+		return nil
+	}
+	l.looked++
+	node := info.Node()
+	if r.node == nil || r.node != node && !countsAlike(r.node, node) {
+		if r.node != nil {
+			l.record(r, -1)
+		}
+		r.node, r.pods = node, r.pods[:0]
+		l.record(r, +1)
+		l.topologies.place(at, node)
+	}
+	r.node = node
+	if err := l.readPods(r, info.GetPods()); err != nil {
+		return err
+	}
+	r.generation = info.GetGeneration()
+	return nil
+}
+
+// countsAlike reports whether a Question admits both states of a node, and puts them in the same domains, or neither.
+func countsAlike(a, b *v1.Node) bool {
+	return maps.Equal(a.Labels, b.Labels) && slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(s, t v1.Taint) bool {
+		return s.Key == t.Key && s.Value == t.Value && s.Effect == t.Effect
+	})
+}
+
+// readPods records which pods have come to the row's node and which have gone.
+func (l *Ledger) readPods(r *row, now []fwk.PodInfo) error {
+	var gone []resident
+	var come []int // places in now
+	for i := range max(len(r.pods), len(now)) {
+		if i < len(r.pods) && i < len(now) && r.pods[i].pod == now[i].GetPod() {
+			continue
+		}
+		if i < len(r.pods) {
+			gone = append(gone, r.pods[i])
+		}
+		if i < len(now) {
+			come = append(come, i)
+		}
+	}
+	r.pods = resized(r.pods, len(now))
+	clear(r.pods[len(r.pods):cap(r.pods)])
+	for _, i := range come {
+		pod := now[i].GetPod()
+		if at := slices.IndexFunc(gone, func(r resident) bool { return r.pod == pod }); at >= 0 {
+			r.pods[i] = gone[at]
+			gone = slices.Delete(gone, at, at+1)
+			continue
+		}
+		k, err := l.kinds.number(now[i])
+		if err != nil {
+			return err
+		}
+		r.pods[i] = resident{pod, k}
+		l.recordKind(r.node, k, +1)
+	}
+	for _, p := range gone {
+		l.recordKind(r.node, p.kind, -1)
+	}
+	return nil
+}
+
+// record journals that the row's node and its pods have come (+1) or gone (-1).
+func (l *Ledger) record(r *row, by int32) {
+	l.recordKind(r.node, nodeKind, by)
+	for _, p := range r.pods {
+		l.recordKind(r.node, p.kind, by)
+	}
+}
+
+func (l *Ledger) recordKind(node *v1.Node, kind, by int32) {
+	l.kinds.count(kind, by)
+	l.journal.changes = append(l.journal.changes, change{node, kind, by})
+}
+
+// AppendPod appends everything about the pod that the terms of pods on nodes may ask for, and its own affinity terms:
+// pods with the same are the same to those. It is valid until Learn or Update.
+func (l *Ledger) AppendPod(b []byte, pod *v1.Pod) ([]byte, error) { return l.kinds.appendPod(b, pod) }
+
+// Find returns the Counts that were kept under the key, nil if there are none.
+func (l *Ledger) Find(key []byte) *Counts { return l.memos.byKey[string(key)] }
+
+// Keep returns new Counts for the Question. Nothing is counted before Use.
+func (l *Ledger) Keep(key []byte, q Question) *Counts {
+	c := &Counts{Question: q, ledger: l, key: string(key)}
+	l.memos.keep(c)
+	return c
+}
+
+// Use brings the Counts up to date with the last Update. It may drop others.
+func (l *Ledger) Use(c *Counts) {
+	c.update()
+	l.memos.use(c)
+	for len(l.memos.byKey) > leastMemos &&
+		(len(l.topologies) > maxTopologies || l.memos.bytes+l.topologies.bytes() > l.memos.most) {
+		l.drop(l.memos.oldest())
+	}
+}
+
+// Forget drops the Counts of such Questions.
+func (l *Ledger) Forget(such func(Question) bool) {
+	// any order: each is looked at by itself
+	for _, c := range l.memos.byKey {
+		if such(c.Question) {
+			l.drop(c)
+		}
+	}
+}
+
+// drop forgets Counts, and the topologies that no others count by.
+func (l *Ledger) drop(c *Counts) {
+	l.memos.drop(c)
+	for i := range c.columns {
+		l.topologies.release(c.columns[i].Topology)
+	}
+}
+
+// use returns the topology of the key for one more column.
+func (l *Ledger) use(key Key) *Topology {
+	t := l.topologies.find(key)
+	if t == nil {
+		t = newTopology(key)
+		t.at = make([]int32, len(l.rows))
+		for at := range l.rows {
+			t.at[at] = t.Number(l.rows[at].node)
+		}
+		l.topologies = append(l.topologies, t)
+	}
+	t.users++
+	return t
+}
+
+// Place returns the place of the node as it is now; ok is false if the ledger has not seen it so. It looks at from
+// first, then behind it.
+func (l *Ledger) Place(info fwk.NodeInfo, from int) (at int, ok bool) {
+	if from < len(l.list) && l.list[from] == info { // mostly so
+		return from, true
+	}
+	same := func(r row) bool { return r.generation == info.GetGeneration() }
+	from = min(from, len(l.rows))
+	if at := slices.IndexFunc(l.rows[from:], same); at >= 0 {
+		return from + at, true
+	}
+	at = slices.IndexFunc(l.rows[:from], same)
+	return at, at >= 0
+}
