@@ -90,7 +90,7 @@ func csvError(path string, err error) error {
 }
 
 // readOpenbNodes reads a node list. A node offers its GPUs as rollcall.dev/gpu-milli, 1000 each, and not also as
-// nvidia.com/gpu: every pod of the trace requests GPUs in that one resource, so whole GPUs and shares cannot
+// nvidia.com/gpu. Every pod of the trace requests GPUs in that one resource, so whole GPUs and shares cannot
 // overcommit a node together.
 func readOpenbNodes(in *input, path string, r io.Reader) error {
 	seen := map[string]bool{}
@@ -154,7 +154,7 @@ type openbShape struct {
 }
 
 // readOpenbPods reads a pod list. A pod arrives at its creation time and runs, once bound, as long as it existed in
-// the trace; a pod that was created and deleted in the same second runs for one second. It declares the same time with
+// the trace. A pod that was created and deleted in the same second runs for one second. It declares the same time with
 // the annotation DurationAnnotation: the trace does not say what its users expected.
 func readOpenbPods(in *input, path string, r io.Reader) error {
 	seen := map[string]bool{}

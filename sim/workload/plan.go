@@ -28,7 +28,7 @@ var Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 // MaxOffset bounds every offset and duration of a plan, so that no sum of two leaves the range of a log's time.
 const MaxOffset = 100 * 365 * 24 * time.Hour
 
-// The limits of what is read or planned. They are far above any real cluster and far below the resources of a machine.
+// The limits of readers and plans. They are far above any real cluster and far below the resources of a machine.
 const (
 	// MaxNodes is the largest number of nodes of a simulation.
 	MaxNodes = 200_000

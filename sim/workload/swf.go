@@ -44,8 +44,8 @@ type swfLine struct {
 // DurationAnnotation they declare the requested time, or else the run time. A scheduler may rely on it, but the pods
 // run for their run time, shorter or longer.
 //
-// The meaning of -1 (unknown) follows the format's definition: processors are the allocated ones, else the requested
-// ones; the run time is the measured one, else the requested one. Two kinds of line are no work, and are left out with
+// The meaning of -1 (unknown) follows the format's definition. Processors are the allocated ones, else the requested
+// ones. The run time is the measured one, else the requested one. Two kinds of line are no work, and are left out with
 // a note: jobs cancelled (status 5) before they ran, and the parts (status 2 to 4) of a job that has a line of its own
 // as a whole. A field that is needed and unknown otherwise is an error.
 func readSWF(in *input, path string, r io.Reader) error {
