@@ -360,12 +360,12 @@ func (c *Cluster) group(name types.NamespacedName) int32 {
 // ctx's or the scheduler's, or says that the scheduler broke a rule.
 func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (report.Summary, error) {
 	c.scheduler = s
-	idle := 0
+	idle, wake := 0, time.Time{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return report.Summary{}, fmt.Errorf("simulate: %w", err)
 		}
-		t, ok := c.nextInstant(s)
+		t, ok := c.nextInstant(wake)
 		if !ok {
 			break
 		}
@@ -382,11 +382,12 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		if err != nil {
 			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
-		effects, err := s.Step(ctx, workload.Start.Add(t), inputs)
+		ready, err := s.Step(ctx, workload.Start.Add(t), inputs)
 		if err != nil {
 			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
-		if len(inputs) > 0 || len(effects) > 0 {
+		wake = ready.Wake
+		if len(inputs) > 0 || len(ready.Effects) > 0 {
 			idle = 0
 			c.noteActivity()
 		} else if idle++; idle > maxIdleSteps {
@@ -394,8 +395,8 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 				fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
 					workload.Start.Add(t).Format(time.RFC3339Nano), idle)
 		}
-		for _, effect := range effects {
-			if err := c.carryOut(ctx, effect); err != nil {
+		for i := range ready.Effects {
+			if err := c.carryOut(ctx, &ready.Effects[i]); err != nil {
 				return report.Summary{},
 					fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 			}
@@ -421,8 +422,9 @@ func (c *Cluster) progress() Progress {
 	return p
 }
 
-// nextInstant returns the time of the next step; ok is false at the end of the simulation.
-func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
+// nextInstant returns when the next step is, at the latest when the scheduler is to be woken; ok is false at the end of
+// the simulation.
+func (c *Cluster) nextInstant(wake time.Time) (t time.Duration, ok bool) {
 	if len(c.answers) > 0 {
 		return c.now, true
 	}
@@ -430,9 +432,9 @@ func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
 	if own {
 		t, ok = c.queue[0].at, true
 	}
-	if at, wake := s.Wake(); wake {
-		w := max(c.now, at.Sub(workload.Start))
-		if !own && w-c.lastActivity > c.opts.IdleLimit {
+	if !wake.IsZero() {
+		w := max(c.now, wake.Sub(workload.Start))
+		if !own && w-c.lastActivity > c.opts.Quiet {
 			return 0, false
 		}
 		if !ok || w < t {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -342,9 +343,8 @@ var errFailing = errors.New("disk full")
 
 type failing struct{ blank }
 
-func (failing) Wake() (time.Time, bool) { return time.Time{}, false }
-func (failing) Step(context.Context, time.Time, []eventlog.Payload) ([]scheduler.Effect, error) {
-	return nil, errFailing
+func (failing) Step(context.Context, time.Time, []eventlog.Payload) (engine.Ready, error) {
+	return engine.Ready{}, errFailing
 }
 
 func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {

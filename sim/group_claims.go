@@ -14,8 +14,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
@@ -158,8 +158,8 @@ func (d *devices) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID)
 	return []eventlog.Payload{upserted(eventlog.ResourceClaims, claim)}
 }
 
-// giveBack frees claims of a PodGroup without a pod on a node, as the scheduler asks.
-func (c *Cluster) giveBack(e scheduler.Effect) (inputs []eventlog.Payload) {
+// giveBack gives claims of a PodGroup back of which no pod has a node, as the scheduler asks.
+func (c *Cluster) giveBack(e *engine.Effect) (inputs []eventlog.Payload) {
 	g, ok := c.groupIndex[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}]
 	if ok && c.groups[g].running > 0 {
 		return nil

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -85,23 +86,23 @@ func TestClaimsAreGivenBackAsTheSchedulerAsks(t *testing.T) {
 	d, claim, _, _ := grouped(t)
 	c := &Cluster{devices: d, groupIndex: map[types.NamespacedName]int32{{Namespace: "ns", Name: "g"}: 0},
 		groups: []groupState{{running: 1}}}
-	effect := scheduler.Effect{Kind: scheduler.GiveBack, Namespace: "ns", Name: "g", UID: "group",
-		Devices: []eventlog.DeviceClaim{{Claim: claim.Name, UID: claim.UID}}}
-	if inputs := c.giveBack(effect); len(inputs) > 0 {
+	effect := engine.Effect{Effect: scheduler.Effect{Kind: scheduler.GiveBack, Namespace: "ns", Name: "g", UID: "group",
+		Devices: []eventlog.DeviceClaim{{Claim: claim.Name, UID: claim.UID}}}}
+	if inputs := c.giveBack(&effect); len(inputs) > 0 {
 		t.Errorf("while a pod runs: %+v", inputs[0])
 	}
 	c.groups[0].running = 0
 	other := effect
 	other.Devices = []eventlog.DeviceClaim{{Claim: claim.Name, UID: "other"}}
-	if inputs := c.giveBack(other); len(inputs) > 0 {
+	if inputs := c.giveBack(&other); len(inputs) > 0 {
 		t.Errorf("another claim: %+v", inputs[0])
 	}
-	inputs := c.giveBack(effect)
+	inputs := c.giveBack(&effect)
 	if len(inputs) != 1 || !reflect.DeepEqual(inputs[0].(*eventlog.Upserted).Object.(*resourcev1.ResourceClaim).Status,
 		resourcev1.ResourceClaimStatus{}) {
 		t.Errorf("%+v", inputs)
 	}
-	if inputs := c.giveBack(effect); len(inputs) > 0 {
+	if inputs := c.giveBack(&effect); len(inputs) > 0 {
 		t.Errorf("once more: %+v", inputs[0])
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -98,15 +99,6 @@ func (r *Resumption) view() View {
 	return viewOf(func() *scheduler.Machine { return r.machine })
 }
 
-// BindingCycle implements Scheduler. The log has the outcome of the bind, and plugins are asked again: they have to
-// answer the same.
-func (r *Resumption) BindingCycle(uid types.UID) *framework.Binding {
-	if r.live != nil {
-		return r.live.BindingCycle(uid)
-	}
-	return r.machine.BindingCycle(uid)
-}
-
 // GangAttempts implements Scheduler.
 func (r *Resumption) GangAttempts(namespace, name string) int {
 	return r.view().GangAttempts(namespace, name)
@@ -120,28 +112,11 @@ func (r *Resumption) PodAttempts(namespace, name string) int {
 // Priority implements Scheduler.
 func (r *Resumption) Priority(uid types.UID) (int32, bool) { return r.view().Priority(uid) }
 
-// Eviction implements Scheduler. The new scheduler asks again for the evictions of the log's last step, though it did
-// not make that decision.
-func (r *Resumption) Eviction(seq uint64) *eventlog.Decision {
-	if d := r.evicting[seq]; d != nil || r.live == nil {
-		return d
-	}
-	return r.live.Eviction(seq)
-}
-
 // Reservations implements Scheduler.
 func (r *Resumption) Reservations() []report.Reservation { return r.view().Reservations() }
 
-// Wake implements Scheduler.
-func (r *Resumption) Wake() (time.Time, bool) {
-	if r.live != nil {
-		return r.live.Wake()
-	}
-	return r.machine.Wake()
-}
-
 // Step implements Scheduler.
-func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error) {
 	if r.live != nil {
 		return r.live.Step(ctx, now, inputs)
 	}
@@ -151,20 +126,43 @@ func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.
 	}
 	left, ended, err := r.tell(eventlog.TimeOf(now), expected)
 	if err != nil {
-		return nil, err
+		return engine.Ready{}, err
 	}
 	if !ended {
-		effects := r.machine.EffectsAfter(r.released)
-		r.released = r.machine.Seq()
-		return effects, nil
+		return r.told(), nil
 	}
 	if r.live, err = r.open(now); err != nil {
-		return nil, err
+		return engine.Ready{}, err
 	}
 	if len(inputs) == 0 {
 		left = nil // it logs on its own that time passed
 	}
-	return r.live.Step(ctx, now, left)
+	ready, err := r.live.Step(ctx, now, left)
+	for i := range ready.Effects { // the new scheduler was not there when the last step's were decided
+		if x := &ready.Effects[i]; x.Decision == nil {
+			x.Decision = r.evicting[x.Seq]
+		}
+	}
+	return ready, err
+}
+
+// told is what the log's entries ask for that were told in a step. Plugins are asked again what came of a bind that the
+// log has: they have to answer the same.
+func (r *Resumption) told() (ready engine.Ready) {
+	for _, x := range r.machine.EffectsAfter(r.released) {
+		effect := engine.Effect{Effect: x, Decision: r.evicting[x.Seq]}
+		if x.Kind == scheduler.Bind {
+			if cycle := r.machine.BindingCycle(x.UID); cycle != nil {
+				effect.Binding = cycle
+			}
+		}
+		ready.Effects = append(ready.Effects, effect)
+	}
+	r.released = r.machine.Seq()
+	if at, ok := r.machine.Wake(); ok {
+		ready.Wake = at
+	}
+	return ready
 }
 
 // tell applies the entries of one step. If the log ends with it or in it, ended is true and left are the inputs that
@@ -223,9 +221,9 @@ func (r *Resumption) look(behind int) (*eventlog.Entry, error) {
 	return r.ahead[behind], nil
 }
 
-// answerTo returns the log's answer to a question to HTTP extenders from the last replayed step. It is nil if the log
-// ends before, or is from another simulation: answers are among the inputs of the next step.
-func (r *Resumption) answerTo(e scheduler.Effect) (*eventlog.ExtenderResult, error) {
+// answerTo returns what the log has as the answer to a question to HTTP extenders that the last step told has asked;
+// nil if it ends before, or if it is of another simulation: answers are among the inputs of the next step.
+func (r *Resumption) answerTo(e *engine.Effect) (*eventlog.ExtenderResult, error) {
 	for i := 0; r.live == nil; i++ {
 		next, err := r.look(i)
 		if err != nil || next == nil {

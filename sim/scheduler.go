@@ -11,7 +11,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
@@ -19,20 +18,15 @@ import (
 
 // Scheduler is a scheduler as a simulation drives it. Stepping and Advancing make one from an engine.
 type Scheduler interface {
-	// Step adds inputs at virtual time now, decides until no work is left, and returns the effects. It is called
-	// without inputs when the time of Wake has come. now never decreases. The inputs' objects share parts with each
-	// other and must not be changed. Decisions need not be durable when their effects are returned: in a virtual
-	// cluster, effects only lead to later inputs. But the result of the simulation must not be published before
-	// everything is durable.
-	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
-	// Wake returns the time at which there will be work even without inputs; false if there will be none.
-	Wake() (time.Time, bool)
-	// Eviction returns the decision at entry seq, which asked for an eviction in the last step; nil if it is not
-	// known.
-	Eviction(seq uint64) *eventlog.Decision
-	// BindingCycle returns the binding cycle of a pod whose bind the last step returned, nil if no plugin takes part
-	// in it.
-	BindingCycle(uid types.UID) *framework.Binding
+	// Step takes inputs in at virtual time now, and decides until nothing is left to decide. Without inputs it is
+	// called because the time of the last Ready's Wake has come. now never goes back. The inputs' objects share parts
+	// with each other and must not be changed. Decisions need not be durable when the Ready has their effects: all that
+	// comes of these in a virtual cluster are later inputs. But nobody must be told of the simulation's end before all
+	// is durable.
+	//
+	// Of the Ready the simulation uses Effects and Wake. It does what it is asked for at once, so nothing is left to
+	// withdraw.
+	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error)
 	View
 }
 
@@ -49,28 +43,24 @@ type View interface {
 	Reservations() []report.Reservation
 }
 
-// Stepping returns a Scheduler from an engine whose steps wait until everything is durable.
-func Stepping(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Step} }
+// Stepping returns a Scheduler of an engine whose steps wait until everything is durable.
+func Stepping(e *engine.Engine) Scheduler { return driven{viewOf(e.Machine), e.Step} }
 
-// Advancing returns a Scheduler from an engine that continues while its decisions are being made durable. The engine
-// must release effects when they are decided (engine.WhenDecided). At the end of the simulation the caller has to wait
-// for the disk (engine.Engine.Sync).
-func Advancing(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Advance} }
+// Advancing returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must
+// release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the
+// disk (engine.Engine.Sync).
+func Advancing(e *engine.Engine) Scheduler { return driven{viewOf(e.Machine), e.Advance} }
 
 // driven is an engine as a Scheduler.
 type driven struct {
-	*engine.Engine
 	View
-	step func(context.Context, time.Time, []eventlog.Payload) ([]scheduler.Effect, error)
+	step func(context.Context, time.Time, []eventlog.Payload) (engine.Ready, error)
 }
 
 // Step implements Scheduler.
-func (d driven) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+func (d driven) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error) {
 	return d.step(ctx, now, inputs)
 }
-
-// BindingCycle implements Scheduler.
-func (d driven) BindingCycle(uid types.UID) *framework.Binding { return d.Machine().BindingCycle(uid) }
 
 // viewOf is the View of the Machine that the function returns.
 type viewOf func() *scheduler.Machine

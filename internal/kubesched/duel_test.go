@@ -100,12 +100,8 @@ func newDuel(tb testing.TB, s shape, seed uint64, seen map[string]int) *duel {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	behaviour := uint32(scheduler.Behaviour)
-	if s.preemption && s.devices {
-		behaviour = 7 // from 8 on preemption frees devices, which kube-scheduler's does not
-	}
 	d.apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: config,
-		Behaviour: behaviour})
+		Behaviour: scheduler.Behaviour})
 	if d.theirs, err = kubesched.New(ctx, cfg.Profiles[0]); err != nil {
 		tb.Fatal(err)
 	}

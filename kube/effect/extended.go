@@ -89,7 +89,7 @@ func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceCla
 func (b *binding) tellClaim(ctx context.Context, name string, requests []resourcev1.DeviceRequest) (err error) {
 	pod := b.Pod // the one by which it was decided
 	if pod == nil {
-		if pod, err = b.readPod(ctx, b.Request); err != nil {
+		if pod, err = b.readPod(ctx, b.Effect); err != nil {
 			return fmt.Errorf("read the pod: %w", err)
 		}
 	}
@@ -119,7 +119,7 @@ func (b *binding) tellClaim(ctx context.Context, name string, requests []resourc
 // finds there, also if the pod gets onto a node by now that has the extended resources without one. A refusal is
 // reported, and the claim goes all the same: others wait for its devices.
 func (b *binding) untellClaim(ctx context.Context, name string) error {
-	pod, err := b.readPod(ctx, b.Request)
+	pod, err := b.readPod(ctx, b.Effect)
 	if isGone(err, b.Name) {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (b *binding) untellClaim(ctx context.Context, name string) error {
 	case isGone(err, b.Name):
 		return nil
 	case isRefusal(err):
-		b.trouble(b.Request, "its status goes on naming ResourceClaim "+name+", which is deleted", err)
+		b.trouble(b.Effect, "its status goes on naming ResourceClaim "+name+", which is deleted", err)
 		return nil
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -118,19 +118,19 @@ func (h *gangHistory) relevant(g *cluster.Group) *failure {
 func (f *failure) inShort() string {
 	switch f.code {
 	case answer.LacksRoom:
-		return fmt.Sprintf("%s %s needed, %s free%s", render.Amount(f.room.Resource, f.room.Needed), f.room.Resource,
-			render.Amount(f.room.Resource, f.room.Free), render.KeptRoom(&f.room))
+		return fmt.Sprintf("%s %s needed, %s free%s", phrase.Amount(f.room.Resource, f.room.Needed), f.room.Resource,
+			phrase.Amount(f.room.Resource, f.room.Free), phrase.KeptRoom(&f.room))
 	case answer.PermitTimedOut:
 		return "held until its deadline"
 	case "", answer.BindFailed:
 		return ""
 	}
 	if f.by != nil {
-		return "preempted by " + render.Preemptor(&f.by.By)
+		return "preempted by " + phrase.Preemptor(&f.by.By)
 	}
 	refusals := ownRefusals(refusalsOf(f.decision.Rejections))
 	if len(refusals) > 0 && f.code == answer.PluginFailed {
 		return refusals[0].Plugin + " failed"
 	}
-	return render.Refusals(refusals)
+	return phrase.Refusals(refusals)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -42,7 +42,7 @@ func (h *gangHistory) decided(m *scheduler.Machine, at answer.Point, d *eventlog
 	case d.Outcome == eventlog.Evicted && own:
 		h.evicted = &answer.Eviction{Point: at, Members: len(d.Victims), Why: whyEvicted(d)}
 		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s",
-			render.Count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
+			phrase.Count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
 		return
 	case d.Outcome == eventlog.Evicted, d.Outcome == eventlog.Asked:
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -153,7 +154,7 @@ func (h *gangHistory) beforeBindResult(m *scheduler.Machine, e eventlog.Entry, p
 	late := p.Decision != 0 && p.Decision != m.AskedBy(p.UID, scheduler.Bind)
 	if failed && !late && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
 		bind := bindOf(e, p)
-		h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
+		h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, phrase.BindOutcome(bind))
 		h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(),
 			pod: nameOf(pod.Object), bind: bind})
 	}
@@ -304,4 +305,25 @@ func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry,
 		return false
 	}
 	return h.concerns(m, m.Cluster().Pod(d.UID))
+}
+
+// needs keeps every entry while something is pending of the gang, or somebody is let past it. After that only entries
+// that name it or its members count, and no later state does if none comes and no victims are told.
+func (h *gangHistory) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
+	g := h.gang(m)
+	if g != nil && g.Composite() != nil {
+		return history.WholeLog // the other gangs' entries count as well
+	}
+	if h.past.open || h.entityIn(m) != nil {
+		return history.EveryEntry
+	}
+	if g != nil {
+		if code, _ := h.code(m); code != "" || !knowsMembers(names, g) {
+			return history.EveryEntry
+		}
+	}
+	if len(ahead) == 0 && len(h.preempted.list) == 0 && len(h.preemptedBy.list) == 0 {
+		return history.NothingMore
+	}
+	return history.SelectedEntries
 }

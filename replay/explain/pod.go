@@ -2,8 +2,8 @@ package explain
 
 import (
 	"context"
-	"errors"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -11,50 +11,82 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // Pod says where the pod stood at the point in question, and why. Of several pods that had the name
 // one after the other it is the last one up to that point. The error is a *NotFoundError if the log has
 // none, or else about reading the log.
-func Pod(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Pod, error) {
-	if opts.Index != nil {
+func Pod(ctx context.Context, log *history.Log, namespace, name string, opts Options) (*answer.Pod, error) {
+	return ask(ctx, log, &opts, func(r *reading) (*answer.Pod, error) {
 		scan := newPodScan(namespace, name)
-		found, err := scanPod(ctx, read, &opts, scan)
-		by := &leaps{search: found}
-		switch {
-		case err != nil || scan.group.Name == "":
-		case scan.history(opts.knownFrom()) != nil:
-			by.group = scan.group
-			err = found.addMembers(scan.group)
-		case scan.gone == nil:
-			err = found.tryMembers(scan.group)
+		if err := scan.read(r); err != nil {
+			return nil, err
 		}
-		if err == nil && scan.gone != nil {
-			by.own, err = found.naming(index.UID(scan.uid), index.Pod(scan.name), index.Barrier())
-		}
-		var x *answer.Pod
-		if err == nil {
-			x, err = explainPod(ctx, read, scan, found.at, opts, by)
-		}
-		if !errors.Is(err, errWhole) {
-			return x, err
-		}
-	}
-	scan := newPodScan(namespace, name)
-	at, err := scanPrefix(ctx, read, &opts, scan)
-	if err != nil {
-		return nil, err
-	}
-	return explainPod(ctx, read, scan, at, opts, nil)
+		return explainPod(r, scan)
+	})
 }
 
-// explainPod makes the second reading, behind the first one, which has ended at a point.
-func explainPod(ctx context.Context, read Reader, scan *podScan, at answer.Point, opts Options, by *leaps,
-) (*answer.Pod, error) {
-	rerun := newRerun(opts, at)
-	rerun.leaps = by
+// read makes the first reading.
+func (s *podScan) read(r *reading) error {
+	if err := r.start(s); err != nil {
+		return err
+	}
+	s.addNames(r.names)
+	if err := r.selectFor(s.learn); err != nil {
+		return err
+	}
+	if err := r.scan(s); err != nil {
+		return err
+	}
+	var err error
+	if s.gone != nil {
+		s.own, err = r.Naming(r.ctx, index.UID(s.uid), index.Pod(s.name), index.Barrier())
+	}
+	if err == nil && s.group.Name != "" && s.gone == nil {
+		// The members of its gang: it may be pending with them, and how many of them are on nodes is told in any case.
+		var narrow bool
+		narrow, err = r.Grow(r.ctx, learnOfMembers(s.group))
+		if err == nil && !narrow && s.history(r.knownFrom()) != nil {
+			err = history.ErrTooNarrow
+		}
+	}
+	return err
+}
+
+// addNames adds the names of the pod as it was where the log begins.
+func (s *podScan) addNames(names *history.Names) {
+	if !s.seen {
+		return
+	}
+	names.Add(index.UID(s.uid))
+	if node := s.object.Spec.NodeName; node != "" {
+		names.Add(index.Node(node))
+	}
+	if s.group.Name != "" {
+		names.Add(index.Group(s.group))
+	}
+}
+
+// learn is a history.Learner: it adds the pod's UID, its nodes and its gang.
+func (s *podScan) learn(e eventlog.Entry, names *history.Names) error {
+	own := func(pod *v1.Pod) bool { return pod.Namespace == s.name.Namespace && pod.Name == s.name.Name }
+	if p, ok := e.Payload.(*eventlog.Upserted); ok {
+		if pod, ok := p.Object.(*v1.Pod); ok && own(pod) {
+			if group, ok := cluster.GroupName(pod); ok {
+				names.Add(index.Group(group))
+			}
+		}
+	}
+	learn(e, names, own)
+	return nil
+}
+
+// explainPod makes the second reading, behind the first one.
+func explainPod(r *reading, scan *podScan) (*answer.Pod, error) {
+	rerun := newRerun(r)
 	rerun.explain(scan.placed, scan.last, scan.resized)
 	if stop, ok := scan.stops[scan.group]; ok && scan.group.Name != "" {
 		rerun.explain(stop)
@@ -65,7 +97,7 @@ func explainPod(ctx context.Context, read Reader, scan *podScan, at answer.Point
 	if scan.gone != nil {
 		rerun.startBefore(scan.gone.Seq)
 	}
-	gang := scan.history(opts.knownFrom())
+	gang := scan.history(r.knownFrom())
 	if gang != nil {
 		rerun.startBefore(gang.first.Seq)
 		rerun.alsoWanted = func(e eventlog.Entry) bool {
@@ -73,7 +105,7 @@ func explainPod(ctx context.Context, read Reader, scan *podScan, at answer.Point
 				func(name types.NamespacedName) uint64 { return scan.stops[name].at.Seq })
 		}
 	}
-	if err := rerun.start(); err != nil {
+	if err := rerun.begin(); err != nil {
 		return nil, err
 	}
 	scan.noteStanding(rerun.machine)
@@ -82,11 +114,11 @@ func explainPod(ctx context.Context, read Reader, scan *podScan, at answer.Point
 		gang.begun(rerun.machine)
 		w = podOfGang{scan, gang}
 	}
-	if err := rerun.run(ctx, read, w); err != nil {
+	if err := rerun.run(w); err != nil {
 		return nil, err
 	}
 	x := podExplanation(scan, rerun, gang)
-	if opts.Trace {
+	if r.opts.Trace {
 		x.Untraced = untraced(x)
 	}
 	return x, rerun.failed
@@ -96,7 +128,7 @@ func explainPod(ctx context.Context, read Reader, scan *podScan, at answer.Point
 func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 	m := r.machine
 	x := &answer.Pod{
-		Pod: s.name.String(), UID: s.uid, At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Node: s.lastNode,
+		Pod: s.name.String(), UID: s.uid, At: r.at, KnownFrom: r.knownFrom(), Stage: "Gone", Node: s.lastNode,
 		SchedulerName: s.object.Spec.SchedulerName, Ignored: !m.Schedules(s.object),
 		Terminating: s.object.DeletionTimestamp != nil,
 		Created:     s.created, Earlier: s.earlier, Gone: s.gone, GoneHow: s.goneHow,
@@ -107,10 +139,10 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 		x.Group = s.group.String()
 	}
 	addPreemptions(x, s, r)
-	if by := m.AskedBy(s.uid, scheduler.Evict); by > 0 && by <= r.opts.Base {
+	if by := m.AskedBy(s.uid, scheduler.Evict); by > 0 && by <= r.base {
 		x.AskedToGoBy = by
 	}
-	p := m.Cluster().Pod(s.uid)
+	p := s.podIn(m)
 	if p != nil {
 		if x.Stage = p.Stage.String(); p.Stage == cluster.Pending {
 			x.Nominated = m.NominatedNode(s.uid)
@@ -120,7 +152,7 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 	e := m.Queue().Find(s.uid)
 	if e != nil && e.Resize() {
 		x.Resize, e = resizeOf(s, r, e), nil
-		x.Resize.Predicate = render.Resize(x)
+		x.Resize.Predicate = phrase.Resize(x)
 		x.Resize.Message = "The resize of pod " + x.Pod + " " + x.Resize.Predicate
 	}
 	if e != nil {
@@ -167,4 +199,12 @@ func (w podOfGang) before(m *scheduler.Machine, e eventlog.Entry) { w.gang.befor
 func (w podOfGang) after(m *scheduler.Machine, e eventlog.Entry) {
 	w.podScan.after(m, e)
 	w.gang.after(m, e)
+}
+
+// needs keeps every entry while the gang does, and the state at the point in question: the gang is pending.
+func (w podOfGang) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
+	if need := w.gang.needs(m, ahead, names); need != history.NothingMore {
+		return need
+	}
+	return history.SelectedEntries
 }

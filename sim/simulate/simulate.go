@@ -28,7 +28,7 @@ import (
 
 // Options are the choices of a run.
 type Options struct {
-	// Engine has the options for opening the engine. Run sets Release and Observe.
+	// Engine is what the engine is opened with. Release is set by Run.
 	Engine engine.Options
 	// Log is the place where the run is written; nil for a run that keeps no log.
 	Log engine.Log
@@ -126,7 +126,6 @@ func (r *run) open(ctx context.Context, now time.Time) (sim.Scheduler, error) {
 	opts.Release = engine.WhenDecided
 	if r.Effects != nil {
 		opts.Release = engine.WhenDurable // they leave the process
-		opts.Observe = r.writeEffects
 	}
 	eng, err := r.Open(ctx, r.Log, now, opts)
 	if err != nil {
@@ -139,7 +138,7 @@ func (r *run) open(ctx context.Context, now time.Time) (sim.Scheduler, error) {
 	if r.Effects == nil {
 		return sim.Advancing(eng), nil
 	}
-	return sim.Stepping(eng), nil
+	return &telling{sim.Stepping(eng), r.Effects}, nil
 }
 
 // finish waits until everything is durable, and returns an error for a log that was not replayed completely.

@@ -12,7 +12,6 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // recorder makes a recording of two schedulers, one after the other, without servers or processes.
@@ -108,13 +107,13 @@ func (r *recorder) step(well bool) {
 		}
 		r.cluster.mu.Unlock()
 	}
-	effects, err := r.engine.Step(r.t.Context(), r.now, inputs)
+	ready, err := r.engine.Step(r.t.Context(), r.now, inputs)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.seen(Acknowledged)
 	var results []eventlog.Payload
-	for _, e := range effects {
+	for _, e := range ready.Effects {
 		r.note(Note{What: Released, Effect: "bind", Last: e.Seq, UID: string(e.UID), Node: e.Node})
 		result := &eventlog.BindResult{UID: e.UID, Node: e.Node, Decision: e.Seq, Outcome: eventlog.BindFailed}
 		if well {
@@ -129,7 +128,7 @@ func (r *recorder) step(well bool) {
 	r.seen(Acknowledged)
 }
 
-func (r *recorder) bind(e scheduler.Effect) {
+func (r *recorder) bind(e engine.Effect) {
 	for _, p := range r.cluster.pods() {
 		if p.UID == e.UID {
 			p.Spec.NodeName = e.Node

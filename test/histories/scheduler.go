@@ -332,7 +332,7 @@ func (t *tenure) options() engine.Options {
 }
 
 // still says why an effect need not be sent any more.
-func (t *tenure) still(e scheduler.Effect) error {
+func (t *tenure) still(e engine.Effect) error {
 	w := t.watcher.Load()
 	if w == nil {
 		return nil
@@ -377,12 +377,12 @@ func (t *tenure) lead(ctx, watching context.Context, watches *sync.WaitGroup) er
 	err = live.Run(ctx, live.Options{
 		Log:    &notedLog{opened, t.notes},
 		Engine: options,
-		World: func(m *scheduler.Machine) (live.World, error) {
+		World: func(r engine.Recovery) (live.World, error) {
 			if w := t.watcher.Load(); w != nil {
 				w.Lead()
 				return w, nil
 			}
-			err := t.watch(watching, watches, m, false)
+			err := t.watch(watching, watches, r.State, false)
 			return t.watcher.Load(), err
 		},
 		Effects: &notedEffects{t.effects, t.notes},
@@ -485,14 +485,14 @@ type notedEffects struct {
 }
 
 // Carry implements live.Effects.
-func (e *notedEffects) Carry(requests []effect.Request) {
-	notes := make([]Note, len(requests))
-	for i, r := range requests {
-		kind := map[scheduler.EffectKind]string{scheduler.Bind: "bind", scheduler.Evict: "evict"}[r.Kind]
-		notes[i] = Note{What: Released, Effect: kind, Last: r.Seq, UID: string(r.UID), Node: r.Node}
+func (e *notedEffects) Carry(ready engine.Ready) {
+	notes := make([]Note, len(ready.Effects))
+	for i, x := range ready.Effects {
+		kind := map[scheduler.EffectKind]string{scheduler.Bind: "bind", scheduler.Evict: "evict"}[x.Kind]
+		notes[i] = Note{What: Released, Effect: kind, Last: x.Seq, UID: string(x.UID), Node: x.Node}
 	}
 	e.notes.note(notes...)
-	e.Effects.Carry(requests)
+	e.Effects.Carry(ready)
 }
 
 // failedNote says that the scheduler ends because of err.

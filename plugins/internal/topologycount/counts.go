@@ -1,6 +1,8 @@
 package topologycount
 
 import (
+	"container/list"
+
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -105,12 +107,12 @@ func (p *Parts) Add(role Role, key Key, weight int64) {
 
 // Counts are the columns of one Question, kept from pod to pod.
 type Counts struct {
-	Question     Question
-	ledger       *Ledger
-	key          string
-	older, newer *Counts // in the order of the last use
-	dropped      bool
-	bytes        int // its share of memos.bytes
+	Question Question
+	ledger   *Ledger
+	key      string
+	element  *list.Element // of memos.order
+	bytes    int           // its share of memos.bytes
+	dropped  bool
 
 	columns columns
 	ready   bool   // all pods were counted once

@@ -132,8 +132,8 @@ func (l *Ledger) renewIfGrown() error {
 
 // forgetAll forgets everything but the names of labels.
 func (l *Ledger) forgetAll() {
-	for l.memos.oldest != nil {
-		l.drop(l.memos.oldest)
+	for c := l.memos.oldest(); c != nil; c = l.memos.oldest() {
+		l.drop(c)
 	}
 	l.kinds.clear()
 	l.journal.forgetAll()
@@ -162,19 +162,10 @@ func (l *Ledger) renew() error {
 	return err
 }
 
-// read looks at the nodes at those places, some of which may be named twice, and at those that are gone.
+// read looks at the nodes at those places, some of which may be named twice, and at those that are gone. When nodes
+// have come or gone, those behind them have other places.
 func (l *Ledger) read(places []int32) error {
 	l.version++
-	if len(l.list) == len(l.rows) && !l.moved(places) {
-		for _, at := range places {
-			if err := l.readRow(int(at)); err != nil {
-				return err
-			}
-		}
-		l.journal.trim(len(l.rows))
-		return nil
-	}
-	// Nodes have come or gone, and those behind them have other places.
 	before := l.takeOut(places)
 	for _, at := range places {
 		if l.rows[at].node != nil {
@@ -201,28 +192,25 @@ func (l *Ledger) read(places []int32) error {
 // takeOut empties the rows at those places, makes as many as there are nodes, and returns by name what they had.
 func (l *Ledger) takeOut(places []int32) map[string]row {
 	before := make(map[string]row, len(places))
+	take := func(r *row) {
+		if r.node != nil {
+			before[r.node.Name], *r = *r, row{}
+		}
+	}
 	for _, at := range places {
-		if int(at) < len(l.rows) && l.rows[at].node != nil {
-			before[l.rows[at].node.Name], l.rows[at] = l.rows[at], row{}
+		if int(at) < len(l.rows) {
+			take(&l.rows[at])
 		}
 	}
 	for at := len(l.list); at < len(l.rows); at++ {
-		before[l.rows[at].node.Name] = l.rows[at]
+		take(&l.rows[at])
 	}
-	for at := len(l.rows); at < len(l.list); at++ {
-		l.rows = append(l.rows, row{})
+	if kept := len(l.rows); kept != len(l.list) {
+		l.rows = resized(l.rows, len(l.list))
+		clear(l.rows[min(kept, len(l.rows)):])
+		l.topologies.resize(len(l.list))
 	}
-	clear(l.rows[len(l.list):])
-	l.rows = l.rows[:len(l.list)]
-	l.topologies.resize(len(l.list))
 	return before
-}
-
-// moved reports whether another node stands at one of the places than before.
-func (l *Ledger) moved(places []int32) bool {
-	return slices.ContainsFunc(places, func(at int32) bool {
-		return l.rows[at].node == nil || l.rows[at].node.Name != l.list[at].Node().Name
-	})
 }
 
 // readRow looks at the node at that place, of which the row may have an earlier state.
@@ -326,18 +314,17 @@ func (l *Ledger) Use(c *Counts) {
 	l.memos.use(c)
 	for len(l.memos.byKey) > leastMemos &&
 		(len(l.topologies) > maxTopologies || l.memos.bytes+l.topologies.bytes() > l.memos.most) {
-		l.drop(l.memos.oldest)
+		l.drop(l.memos.oldest())
 	}
 }
 
 // Forget drops the Counts of such Questions.
 func (l *Ledger) Forget(such func(Question) bool) {
-	for c := l.memos.oldest; c != nil; {
-		newer := c.newer
+	// any order: each is looked at by itself
+	for _, c := range l.memos.byKey {
 		if such(c.Question) {
 			l.drop(c)
 		}
-		c = newer
 	}
 }
 
