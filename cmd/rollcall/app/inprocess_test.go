@@ -10,8 +10,8 @@ import (
 )
 
 // here runs a command in this process, beside others, whatever its exit code is. It is for commands that need nothing of
-// which a process has one: paths are absolute, no gates are other than by default, nobody sends signals, and this process
-// does not hold the log. asProcess runs the others.
+// which a process has one: paths are absolute, the feature gates are the default ones, nobody sends signals, and this
+// process does not hold the log. asProcess runs the others.
 func here(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	root := NewCommand()
 	var out, complaint bytes.Buffer
