@@ -50,7 +50,7 @@ func TestWhateverTheClockSaysTimeNeverGoesBackAndTheReplayIsIdentical(t *testing
 func (w *world) clockSteps(r *rapid.T, clock time.Time, inputs []eventlog.Payload) {
 	before := w.engine.Machine().Now()
 	first := w.engine.Machine().Seq() + 1
-	effects, err := w.engine.Step(context.Background(), clock, append(w.answers, inputs...))
+	effects, err := effectsOf(w.engine.Step(context.Background(), clock, append(w.answers, inputs...)))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime(t *testing.T) {
 	before := late.engine.Machine().Seq()
 	late.mustStep(moment{after: 10 * year})
 	for range 100 { // the other one is woken whenever time makes work, for as long as anything comes of it
-		wake, ok := inTime.engine.Wake()
+		wake, ok := inTime.engine.Machine().Wake()
 		if !ok || wake.Sub(inTime.now) > time.Hour || inTime.now.Sub(start) > time.Hour {
 			break
 		}
@@ -164,7 +164,7 @@ func TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait(t *testing
 	if now := w.engine.Machine().Now(); now != ahead {
 		t.Errorf("the log's time is %s, want %s as long as the clock is behind that", now, ahead)
 	}
-	wake, ok := w.engine.Wake()
+	wake, ok := w.engine.Machine().Wake()
 	if !ok || !wake.After(ahead.Std()) || wake.After(ahead.Std().Add(time.Minute)) {
 		t.Fatalf("wide, which was tried in vain, is to be tried again at %s %v, want within a minute of %s", wake, ok,
 			ahead)

@@ -27,14 +27,15 @@ func TestACallDecidesNoMoreThanItMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := start
-	step := func(inputs ...eventlog.Payload) []string {
+	step := func(inputs ...eventlog.Payload) (bound []string, busy bool) {
 		t.Helper()
 		now = now.Add(10 * time.Second)
-		effects, err := e.Step(context.Background(), now, inputs)
+		ready, err := e.Step(context.Background(), now, inputs)
+		effects, err := effectsOf(ready, err)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return names(effects)
+		return names(effects), ready.Busy
 	}
 	for i, call := range []struct {
 		inputs []eventlog.Payload
@@ -48,8 +49,8 @@ func TestACallDecidesNoMoreThanItMay(t *testing.T) {
 		{nil, nil, false},
 		{[]eventlog.Payload{node("n2", "4")}, []string{"e"}, false},
 	} {
-		if got := step(call.inputs...); !slices.Equal(got, call.want) || e.Busy() != call.busy {
-			t.Errorf("call %d: effects %v, busy %t, want %v, %t", i+1, got, e.Busy(), call.want, call.busy)
+		if got, busy := step(call.inputs...); !slices.Equal(got, call.want) || busy != call.busy {
+			t.Errorf("call %d: effects %v, busy %t, want %v, %t", i+1, got, busy, call.want, call.busy)
 		}
 	}
 	verify(t, log, false)
@@ -76,7 +77,7 @@ func TestWhatIsNotedIsInTheLogAndDecidedByTheNextEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := openReleasing(t, log, engine.WhenDurable, nil)
-	effects, err := next.Step(context.Background(), start.Add(10*time.Second), nil)
+	effects, err := effectsOf(next.Step(context.Background(), start.Add(10*time.Second), nil))
 	if err != nil || !slices.Equal(names(effects), []string{"wide"}) {
 		t.Errorf("the next epoch's effects are %v, %v, want the bind of wide", names(effects), err)
 	}

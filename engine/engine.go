@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,12 +52,8 @@ type Options struct {
 	Report func(message string)
 	// Release says when Advance gives effects out.
 	Release Release
-	// Observe receives the entries of this epoch as they become durable; nil for none. Commit states what it can rely
-	// on. It may read the engine's Machine, which is at the last of these entries or ahead of it, and must not call
-	// anything else of the engine.
-	Observe func(Commit) error
 	// Decisions is how many decisions one Step or Advance makes at the most; 0 for as many as there are to make. What
-	// is left comes with the next call (Busy), so that a driver takes inputs in, and gives effects out, meanwhile.
+	// is left comes with the next call (Ready.Busy), so that a driver takes inputs in, and hands effects on, meanwhile.
 	Decisions int
 	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
 	// engine.
@@ -114,11 +109,12 @@ type Engine struct {
 	pending  []eventlog.Entry // applied, not handed to the writer yet
 	load     load             // of pending
 	writer   *writer
-	released uint64 // effects up to this entry have been given out
-	evicting []eviction
-	settled  bool  // nothing was left to decide after the last step: the next input is marked with it
-	busy     bool  // the last step ended at Options.Decisions
-	failed   error // why the engine has stopped; nil while it works
+	first    uint64     // the entry that begins the epoch
+	released uint64     // effects up to this entry have been given out
+	evicting []eviction // in their order
+	settled  bool       // nothing was left to decide after the last step: the next input is marked with it
+	busy     bool       // the last step ended at Options.Decisions
+	failed   error      // why the engine has stopped; nil while it works
 	closed   bool
 }
 
@@ -133,7 +129,7 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 		return nil, fmt.Errorf("recover: %w", err)
 	}
 	e.writer = newWriter(log, e.machine.Seq())
-	e.writer.observed, e.writer.clock = opts.Observe != nil, opts.Clock
+	e.writer.clock = opts.Clock
 	newID := opts.NewID
 	if newID == nil {
 		newID = uuid.NewString
@@ -151,9 +147,11 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 			Config:    opts.Config,
 		},
 	}
+	e.first = started.Seq
 	if err := e.take(started); err != nil {
 		return nil, err
 	}
+	e.recovery.State, e.recovery.Began = e.machine, started.Time.Std()
 	if err := e.hand(); err != nil {
 		return nil, err
 	}
@@ -170,13 +168,6 @@ func (e *Engine) Machine() *scheduler.Machine { return e.machine }
 // Recovery returns what Open made the state of.
 func (e *Engine) Recovery() Recovery { return e.recovery }
 
-// Wake returns when time alone will make work: Step must be called then, with or without inputs.
-func (e *Engine) Wake() (time.Time, bool) { return e.machine.Wake() }
-
-// Busy reports whether the last call stopped at Options.Decisions: there may be more to decide, and the next call goes
-// on with it, with or without inputs.
-func (e *Engine) Busy() bool { return e.busy }
-
 // Durable returns the last entry that is known to be durable.
 func (e *Engine) Durable() uint64 {
 	seq, _ := e.writer.state()
@@ -188,103 +179,78 @@ func (e *Engine) Durable() uint64 {
 // appends.
 func (e *Engine) Appended() <-chan struct{} { return e.writer.appended }
 
-// Step takes inputs in at time now (or at the log's last time if that is later), decides until nothing is
-// left, and returns the effects of the decisions once all of it is durable. Without inputs it logs that time
-// passed, if that makes work, and does nothing otherwise.
+// Step takes inputs in at time now (or at the log's last time if that is later), decides until nothing is left, and
+// waits until all of it is durable: the Ready has everything. Without inputs it logs that time passed, if that makes
+// work, and does nothing otherwise.
 //
-// After an error the engine is of no more use: what the log holds must be read again (Open), and no effect
-// of this step may be carried out.
-func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	if err := e.process(ctx, now, inputs); err != nil {
-		return nil, err
+// After an error the engine is of no more use: what the log holds must be read again (Open), and no effect of this step
+// may be carried out. The Ready then has nothing but the Commits that have succeeded.
+func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
+	if err := e.stopped(); err != nil {
+		return Ready{}, err
 	}
-	return e.giveOut(e.machine.Seq())
+	if err := e.process(ctx, now, inputs); err != nil {
+		return e.stop(err)
+	}
+	return e.ready(e.machine.Seq())
 }
 
-// Advance is Step without the wait. It takes inputs in, decides, and hands the entries to the writer. It returns the
-// effects that have become due since the last call: those of decisions that are durable by now, or of all decisions
-// with the option WhenDecided. It waits only if too much is in flight, or if a snapshot is due, because a snapshot is
-// of what is durable. Example: the call that decides entries 7 to 9 returns no effects while they are being written.
-// The next call, after Appended, returns theirs.
+// Advance is Step without the wait. It takes inputs in, decides, and hands the entries to the writer. The Ready has
+// what has become due since the last call: the effects of decisions that are durable by now, or of all decisions with
+// the option WhenDecided. It waits only if too much is in flight, or if a snapshot is due, because a snapshot is of
+// what is durable. Example: the call that decides entries 7 to 9 returns no effects while they are being written. The
+// next call, after Appended, returns theirs.
 //
 // If an append has failed, the first call after it returns an *AppendError, and the engine is of no more use, as with
 // Step. With WhenDecided, effects of decisions that are lost may have been given out; the world that they were carried
 // out in is lost with them.
-func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	if err := e.process(ctx, now, inputs); err != nil {
-		return nil, err
+func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
+	if err := e.stopped(); err != nil {
+		return Ready{}, err
 	}
-	return e.giveOut(0)
+	if err := e.process(ctx, now, inputs); err != nil {
+		return e.stop(err)
+	}
+	return e.ready(0)
 }
 
 // Note takes inputs in at time now as Advance does, and decides nothing. It is for a scheduler that is about to end:
 // the outcomes of its last effects belong in the log, and what they make possible is decided by its next epoch.
-func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	if e.failed != nil {
-		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
+func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
+	if err := e.stopped(); err != nil {
+		return Ready{}, err
 	}
 	err := e.takeIn(eventlog.TimeOf(now), inputs)
 	if err == nil {
 		err = errors.Join(e.hand(), ctx.Err())
 	}
 	if err != nil {
-		return nil, e.stop(err)
+		return e.stop(err)
 	}
-	return e.giveOut(0)
+	return e.ready(0)
 }
 
-// Sync waits until everything is durable, and returns the effects that have become due since the last call.
-func (e *Engine) Sync() ([]scheduler.Effect, error) { return e.Await(e.machine.Seq()) }
+// Sync waits until everything is durable.
+func (e *Engine) Sync() (Ready, error) { return e.Await(e.machine.Seq()) }
 
-// Await waits until entry seq is durable, or the last one there is if that is an earlier one, and returns the effects
-// that have become due since the last call.
-func (e *Engine) Await(seq uint64) ([]scheduler.Effect, error) {
-	if e.failed != nil {
-		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
+// Await waits until entry seq is durable, or the last one there is if that is an earlier one.
+func (e *Engine) Await(seq uint64) (Ready, error) {
+	if err := e.stopped(); err != nil {
+		return Ready{}, err
 	}
-	return e.giveOut(min(seq, e.machine.Seq()))
+	return e.ready(min(seq, e.machine.Seq()))
 }
 
-// eviction is a decision that evicts pods, until the call after the one that has given its effects out.
-type eviction struct {
-	seq      uint64
-	decision *eventlog.Decision
-}
-
-// Eviction returns the decision at entry seq, which asked for an eviction that the last call gave out; nil if it is not
-// one of those, or was made before Open. It must not be changed.
-func (e *Engine) Eviction(seq uint64) *eventlog.Decision {
-	for _, known := range e.evicting {
-		if known.seq == seq {
-			return known.decision
-		}
-	}
-	return nil
-}
-
-// release returns the effects up to the last durable entry, or to the last of all, that were not given out yet.
-func (e *Engine) release(durable uint64) []scheduler.Effect {
-	until := durable
-	if e.opts.Release == WhenDecided {
-		until = e.machine.Seq()
-	}
-	effects := e.machine.EffectsAfter(e.released)
-	n := len(effects)
-	for n > 0 && effects[n-1].Seq > until {
-		n--
-	}
-	e.released = until
-	if n == 0 {
+// stopped returns an error if an earlier one has stopped the engine.
+func (e *Engine) stopped() error {
+	if e.failed == nil {
 		return nil
 	}
-	return effects[:n]
+	return fmt.Errorf("the engine has stopped: %w", e.failed)
 }
 
 // process takes inputs in, decides, and hands all of it over.
 func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
-	if e.failed != nil {
-		return fmt.Errorf("the engine has stopped: %w", e.failed)
-	}
 	if len(inputs) == 0 {
 		if wake, ok := e.machine.Wake(); ok && !wake.After(now) {
 			inputs = []eventlog.Payload{&eventlog.Tick{}}
@@ -292,10 +258,7 @@ func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.P
 			return nil
 		}
 	}
-	if err := e.takeAndDecide(ctx, eventlog.TimeOf(now), inputs); err != nil {
-		return e.stop(err)
-	}
-	return nil
+	return e.takeAndDecide(ctx, eventlog.TimeOf(now), inputs)
 }
 
 // takeAndDecide applies the inputs, decides until nothing is left to decide or the limit is reached, and hands all of
@@ -304,7 +267,6 @@ func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []
 	if err := e.takeIn(now, inputs); err != nil {
 		return err
 	}
-	e.evicting = slices.DeleteFunc(e.evicting, func(known eviction) bool { return known.seq <= e.released })
 	for made := 0; ; made++ {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, e.handAndStop())

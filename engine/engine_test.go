@@ -108,7 +108,7 @@ func wantStopped(t *testing.T, w *world) {
 	t.Helper()
 	appends := len(w.log.appends)
 	for _, inputs := range [][]eventlog.Payload{nil, {pod("more", "1", "")}} {
-		effects, err := w.engine.Step(context.Background(), w.now.Add(time.Hour), inputs)
+		effects, err := effectsOf(w.engine.Step(context.Background(), w.now.Add(time.Hour), inputs))
 		if err == nil || !strings.Contains(err.Error(), "the engine has stopped") || !errors.Is(err, errDisk) ||
 			effects != nil {
 			t.Errorf("a step after the failure gives %v, %v", effects, err)
@@ -275,7 +275,7 @@ func TestRecoveryFromEveryPrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := open(t, log, start)
-		effects, err := e.Step(context.Background(), start, nil)
+		effects, err := effectsOf(e.Step(context.Background(), start, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,8 +321,8 @@ func TestTimeNeverGoesBack(t *testing.T) {
 		w := newWorld(t)
 		jump := rapid.Int64Range(-int64(5*365*24*time.Hour), int64(5*365*24*time.Hour))
 		for _, m := range gangStory() {
-			effects, err := w.engine.Step(context.Background(), start.Add(time.Duration(jump.Draw(r, "clock"))),
-				append(w.answers, m.inputs...))
+			clock := start.Add(time.Duration(jump.Draw(r, "clock")))
+			effects, err := effectsOf(w.engine.Step(context.Background(), clock, append(w.answers, m.inputs...)))
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -386,20 +386,20 @@ func TestATickIsLoggedOnlyIfTimeMakesWork(t *testing.T) {
 	w := newWorld(t)
 	w.mustStep(moment{inputs: []eventlog.Payload{node("n1", "4"), pod("wide", "16", "")}})
 	w.mustStep(moment{inputs: []eventlog.Payload{node("n2", "16")}}) // wide backs off
-	wake, ok := w.engine.Wake()
+	wake, ok := w.engine.Machine().Wake()
 	if !ok || !wake.After(w.now) {
 		t.Fatalf("the engine wakes at %v %v", wake, ok)
 	}
 	last, appends := w.engine.Machine().Seq(), len(w.log.appends)
 	for _, now := range []time.Time{w.now, w.now.AddDate(-1, 0, 0), wake.Add(-1)} {
-		if effects, err := w.engine.Step(context.Background(), now, nil); err != nil || effects != nil {
+		if effects, err := effectsOf(w.engine.Step(context.Background(), now, nil)); err != nil || effects != nil {
 			t.Fatalf("a step before there is work gives %v, %v", effects, err)
 		}
 	}
 	if w.engine.Machine().Seq() != last || len(w.log.appends) != appends {
 		t.Fatalf("time that makes no work is logged")
 	}
-	effects, err := w.engine.Step(context.Background(), wake, nil)
+	effects, err := effectsOf(w.engine.Step(context.Background(), wake, nil))
 	if err != nil || len(effects) != 1 {
 		t.Fatalf("when the backoff ends there are the effects %v, %v", effects, err)
 	}
@@ -465,7 +465,8 @@ func TestACancelledStepLeavesALogThatReplays(t *testing.T) {
 		pod("red-1", "2", "red"), pod("red-2", "2", "red")}
 	for decided := range 3 {
 		w := newWorld(t)
-		effects, err := w.engine.Step(&cancelledAfter{Context: context.Background(), left: decided}, start, inputs)
+		ctx := &cancelledAfter{Context: context.Background(), left: decided}
+		effects, err := effectsOf(w.engine.Step(ctx, start, inputs))
 		if !errors.Is(err, context.Canceled) || effects != nil {
 			t.Fatalf("a cancelled step gives %v, %v", effects, err)
 		}

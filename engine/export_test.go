@@ -7,6 +7,9 @@ const (
 	MaxInFlightBytes = maxInFlightBytes
 )
 
+// ClaimsOf is claimsOf.
+var ClaimsOf = claimsOf
+
 // AwaitSnapshot waits for the snapshot under way, and has its failure reported.
 func (e *Engine) AwaitSnapshot() { e.collect(true) }
 
@@ -18,11 +21,4 @@ func (e *Engine) InFlight() (entries, bytes int) {
 	e.writer.mu.Lock()
 	defer e.writer.mu.Unlock()
 	return e.writer.flying.entries, e.writer.flying.bytes
-}
-
-// Uncollected returns how many commits wait for their observer.
-func (e *Engine) Uncollected() int {
-	e.writer.mu.Lock()
-	defer e.writer.mu.Unlock()
-	return len(e.writer.commits)
 }

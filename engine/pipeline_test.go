@@ -86,11 +86,19 @@ func held(t testing.TB, release engine.Release) (*engine.Engine, *heldLog) {
 
 func mustAdvance(t testing.TB, e *engine.Engine, inputs ...eventlog.Payload) []scheduler.Effect {
 	t.Helper()
-	effects, err := e.Advance(context.Background(), start, inputs)
+	effects, err := effectsOf(e.Advance(context.Background(), start, inputs))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return effects
+}
+
+// effectsOf returns the effects of what a call of the engine returned.
+func effectsOf(r engine.Ready, err error) (effects []scheduler.Effect, _ error) {
+	for _, x := range r.Effects {
+		effects = append(effects, x.Effect)
+	}
+	return effects, err
 }
 
 func names(effects []scheduler.Effect) (all []string) {
@@ -128,7 +136,7 @@ func TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs(t *t
 	if n := log.let(nil); n != 4 {
 		t.Errorf("the second append has %d entries, want all that came meanwhile, 4", n)
 	}
-	if effects, err := e.Sync(); err != nil || !slices.Equal(names(effects), []string{"b", "c"}) {
+	if effects, err := effectsOf(e.Sync()); err != nil || !slices.Equal(names(effects), []string{"b", "c"}) {
 		t.Errorf("after the second append the effects are %v, %v, want b's and c's", names(effects), err)
 	}
 	if effects := mustAdvance(t, e); len(effects) > 0 {
@@ -148,7 +156,7 @@ func TestEffectsReleasedWhenDecidedDoNotWaitForTheDisk(t *testing.T) {
 		log.let(nil)
 		log.let(nil)
 	}()
-	if effects, err := e.Sync(); err != nil || len(effects) > 0 {
+	if effects, err := effectsOf(e.Sync()); err != nil || len(effects) > 0 {
 		t.Errorf("Sync gives %v, %v", effects, err)
 	}
 	if last, _ := log.Last(); last != e.Machine().Seq() {
@@ -171,21 +179,21 @@ func TestAnAppendThatFailsBesideOtherWorkStopsTheEngine(t *testing.T) {
 		}
 		log.goOn <- fault
 		<-e.Appended()
-		effects, err := e.Advance(context.Background(), start, nil)
+		effects, err := effectsOf(e.Advance(context.Background(), start, nil))
 		var failed *engine.AppendError
 		if !errors.As(err, &failed) || failed.First != 5 || failed.Last != 6 || !errors.Is(err, errDisk) ||
 			effects != nil {
 			t.Fatalf("after the failure there are the effects %v and the error %v, want an *AppendError of entries 5 "+
 				"to 6", names(effects), err)
 		}
-		for what, call := range map[string]func() ([]scheduler.Effect, error){
-			"Advance": func() ([]scheduler.Effect, error) { return e.Advance(context.Background(), start, nil) },
-			"Step": func() ([]scheduler.Effect, error) {
+		for what, call := range map[string]func() (engine.Ready, error){
+			"Advance": func() (engine.Ready, error) { return e.Advance(context.Background(), start, nil) },
+			"Step": func() (engine.Ready, error) {
 				return e.Step(context.Background(), start, []eventlog.Payload{pod("d", "1", "")})
 			},
 			"Sync": e.Sync,
 		} {
-			if effects, err := call(); effects != nil || !errors.As(err, &failed) {
+			if effects, err := effectsOf(call()); effects != nil || !errors.As(err, &failed) {
 				t.Errorf("%s of a stopped engine gives %v, %v", what, names(effects), err)
 			}
 		}
@@ -354,7 +362,8 @@ func TestAwaitBeyondTheLastEntryWaitsForTheLastEntry(t *testing.T) {
 	e, log := held(t, engine.WhenDurable)
 	mustAdvance(t, e, pod("a", "1", ""))
 	go log.let(nil)
-	if effects, err := e.Await(e.Machine().Seq() + 1); err != nil || !slices.Equal(names(effects), []string{"a"}) {
+	effects, err := effectsOf(e.Await(e.Machine().Seq() + 1))
+	if err != nil || !slices.Equal(names(effects), []string{"a"}) {
 		t.Errorf("the effects are %v, %v, want a's", names(effects), err)
 	}
 }
@@ -435,7 +444,7 @@ func TestAdvanceAheadOfTheDiskLogsWhatStepLogs(t *testing.T) {
 		var answers []eventlog.Payload
 		for _, m := range gangStory() {
 			now = now.Add(m.after)
-			effects, err := e.Advance(context.Background(), now, append(answers, m.inputs...))
+			effects, err := effectsOf(e.Advance(context.Background(), now, append(answers, m.inputs...)))
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -462,7 +471,7 @@ func TestHoweverLateEffectsAreReleasedTheLogReplaysAndNoneIsEarly(t *testing.T) 
 		once := map[uint64][]string{}
 		advance := func(after time.Duration, inputs []eventlog.Payload) {
 			now = now.Add(after)
-			effects, err := e.Advance(context.Background(), now, append(answers, inputs...))
+			effects, err := effectsOf(e.Advance(context.Background(), now, append(answers, inputs...)))
 			if err != nil {
 				r.Fatal(err)
 			}

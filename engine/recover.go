@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -18,6 +19,12 @@ type Recovery struct {
 	Entries uint64
 	// Refused says, newest first, which snapshots could not be used and why.
 	Refused []error
+	// Began is the time of the entry that begins the epoch: that of the call of Open, or of the log's last entry before
+	// it if that is later.
+	Began time.Time
+	// State is the state after that entry, for whoever has to compare it with the world. It may be read until the next
+	// call of the engine.
+	State *scheduler.Machine
 }
 
 // String says it in a line.

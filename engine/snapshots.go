@@ -177,17 +177,15 @@ func (k *keeper) collect(wait bool) {
 
 // Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of
 // an append, if no other call has returned it: also after another error, which had the engine stop while its last
-// entries were on their way. The engine cannot be used after it. It does not close
-// the log: the caller that opened the log does, after Close.
+// entries were on their way. The engine cannot be used after it. What becomes durable during Close is in no Ready: a
+// driver that wants all of it calls Sync before. Close does not close the log: the caller that opened the log does,
+// after Close.
 func (e *Engine) Close() error {
 	err := e.writer.stop()
 	e.collect(true)
 	var told *AppendError
 	if e.closed || errors.As(e.failed, &told) {
 		err = nil
-	}
-	if commits, _, _ := e.writer.collect(); len(commits) > 0 {
-		err = errors.Join(err, e.observe(commits, nil))
 	}
 	if e.closed = true; e.failed == nil {
 		e.failed = errClosed

@@ -41,7 +41,7 @@ func TestAnEngineThatLostItsStreamGivesOutNoEffect(t *testing.T) {
 	}
 	defer first.Close()
 	old := open(t, first, now)
-	effects, err := old.Step(t.Context(), now, []eventlog.Payload{node("n1", "4"), pod("a", "1", "")})
+	effects, err := effectsOf(old.Step(t.Context(), now, []eventlog.Payload{node("n1", "4"), pod("a", "1", "")}))
 	if err != nil || len(effects) != 1 {
 		t.Fatalf("effects %v, error %v, want the bind of a", effects, err)
 	}
@@ -51,20 +51,20 @@ func TestAnEngineThatLostItsStreamGivesOutNoEffect(t *testing.T) {
 	}
 	defer second.Close()
 	leader := open(t, second, now)
-	effects, err = old.Advance(t.Context(), now, []eventlog.Payload{pod("b", "1", "")})
+	effects, err = effectsOf(old.Advance(t.Context(), now, []eventlog.Payload{pod("b", "1", "")}))
 	for err == nil {
 		if len(effects) > 0 {
 			t.Fatalf("the engine that lost its stream gives out %v", effects)
 		}
 		<-old.Appended()
-		effects, err = old.Advance(t.Context(), now, nil)
+		effects, err = effectsOf(old.Advance(t.Context(), now, nil))
 	}
 	var superseded *eventlog.SupersededError
 	var appending *engine.AppendError
 	if !errors.As(err, &superseded) || !errors.As(err, &appending) || superseded.Epoch != 2 || len(effects) > 0 {
 		t.Errorf("effects %v, error %v, want none and that epoch 2 has the log", effects, err)
 	}
-	effects, err = leader.Step(t.Context(), now, []eventlog.Payload{pod("c", "1", "")})
+	effects, err = effectsOf(leader.Step(t.Context(), now, []eventlog.Payload{pod("c", "1", "")}))
 	if err != nil || len(effects) != 2 { // that of a, of which nothing came yet, and that of c
 		t.Errorf("the one that has it: effects %v, error %v, want the binds of a and c", effects, err)
 	}

@@ -130,7 +130,7 @@ func open(t testing.TB, log engine.Log, now time.Time) *engine.Engine {
 func (w *world) step(m moment) ([]scheduler.Effect, error) {
 	w.t.Helper()
 	inputs := append(append([]eventlog.Payload(nil), w.answers...), m.inputs...)
-	effects, err := w.engine.Step(context.Background(), w.now.Add(m.after), inputs)
+	effects, err := effectsOf(w.engine.Step(context.Background(), w.now.Add(m.after), inputs))
 	w.engine.AwaitSnapshot() // so that each one that is due is made
 	if err != nil {
 		return effects, err

@@ -28,7 +28,6 @@ const (
 type writer struct {
 	log      Log
 	limit    eventlog.Limit   // of one append: the log's, and maxAppend entries
-	observed bool             // commits are kept until they are collected
 	clock    func() time.Time // for Commit.At; nil for no time
 	appended chan struct{}    // holds one after an append, until it is received
 	batch    []eventlog.Entry
@@ -165,7 +164,7 @@ func (w *writer) take() bool {
 // note notes what became of the append of batch.
 func (w *writer) note(err error) {
 	var commit Commit
-	if w.observed && err == nil {
+	if err == nil {
 		commit.Entries = slices.Clone(w.batch)
 		if w.clock != nil {
 			commit.At = w.clock()
@@ -179,8 +178,6 @@ func (w *writer) note(err error) {
 		w.queue, w.parts = nil, nil
 	} else {
 		w.durable = last
-	}
-	if commit.Entries != nil {
 		w.commits = append(w.commits, commit)
 	}
 	w.flying, w.taken = w.flying.minus(w.taken), load{}

@@ -46,15 +46,25 @@ type indexed struct {
 	made bool        // it is not in the directory
 }
 
-// Index returns the log's index; nil for a bundle and for a log in a stream, which have none. It reads the entries
-// that have no part.
-func (s *Source) Index(ctx context.Context) (*Index, error) {
+var _ index.Lookup = (*Index)(nil)
+
+// Index returns the log's index, an *Index; nil for a bundle and for a log in a stream, which have none. It reads the
+// entries that no part is kept of.
+func (s *Source) Index(ctx context.Context) (index.Lookup, error) {
 	if s.stored == nil {
 		return nil, nil
 	}
-	if s.index != nil {
-		return s.index, nil
+	if s.index == nil {
+		x, err := s.openIndex(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.index = x
 	}
+	return s.index, nil
+}
+
+func (s *Source) openIndex(ctx context.Context) (*Index, error) {
 	x := &Index{log: s, dir: IndexOf(s.path)}
 	last, err := s.Last()
 	if err != nil {
@@ -72,11 +82,7 @@ func (s *Source) Index(ctx context.Context) (*Index, error) {
 		x.parts = append(x.parts, indexed{Facts: f})
 		next = f.Last + 1
 	}
-	if err := x.make(ctx, next, last); err != nil {
-		return nil, err
-	}
-	s.index = x
-	return x, nil
+	return x, x.make(ctx, next, last)
 }
 
 // trusted returns the facts of the parts in the log's directory that cover these entries of this log.
@@ -297,6 +303,3 @@ func (x *Index) Until(ctx context.Context, at eventlog.Time) (uint64, error) {
 	})
 	return p.First + uint64(n), failed
 }
-
-// Last returns the last entry of the log.
-func (x *Index) Last() (uint64, error) { return x.log.Last() }

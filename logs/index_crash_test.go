@@ -70,13 +70,13 @@ func indexIn(t *testing.T, log *logs.Source) *logs.Index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x
+	return x.(*logs.Index)
 }
 
 // told returns all answers of the index of a log of WellFormed entries.
 func told(t *testing.T, log *logs.Source, x *logs.Index) string {
 	t.Helper()
-	last, err := x.Last()
+	last, err := log.Last()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func withoutIndex(t *testing.T, path string, archives ...string) string {
 	log, _ := openLog(t, path, archives...)
 	x := indexIn(t, log)
 	want := told(t, log, x)
-	if last, _ := x.Last(); x.Read() != last+1-log.First() {
+	if last, _ := log.Last(); x.Read() != last+1-log.First() {
 		t.Fatalf("%d entries were read without an index", x.Read())
 	}
 	if err := os.Rename(dir+".away", dir); err != nil {

@@ -41,7 +41,7 @@ func entriesRead(t *testing.T, path string) (*logs.Index, uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x, x.Read()
+	return x.(*logs.Index), x.(*logs.Index).Read()
 }
 
 // A writer leaves the index of all whole spans; what it could not write, and what is behind, log index writes.

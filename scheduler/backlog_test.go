@@ -13,7 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/scheduler"
 	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 
@@ -140,19 +139,20 @@ profiles:
 		t.Fatal(err)
 	}
 	e, err := engine.Open(t.Context(), eventlog.NewMemory(), simworkload.Start,
-		engine.Options{Registry: registry, Config: config, Version: "test", Observe: func(c engine.Commit) error {
+		engine.Options{Registry: registry, Config: config, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(now time.Time, inputs []eventlog.Payload) ([]engine.Effect, error) {
+		ready, err := e.Step(t.Context(), now, inputs)
+		for _, c := range ready.Commits {
 			for i := range c.Entries {
 				if observe != nil {
 					observe(&c.Entries[i])
 				}
 			}
-			return nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	step := func(now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-		return e.Step(t.Context(), now, inputs)
+		}
+		return ready.Effects, err
 	}
 	turns := throughput.NewTurns(b, simworkload.Start)
 	check := func(err error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/scheduler"
 	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 
@@ -72,12 +71,12 @@ func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := func(inputs ...eventlog.Payload) []scheduler.Effect {
-		effects, err := e.Step(t.Context(), simworkload.Start, inputs)
+	step := func(inputs ...eventlog.Payload) []engine.Effect {
+		ready, err := e.Step(t.Context(), simworkload.Start, inputs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return effects
+		return ready.Effects
 	}
 	for _, n := range spec.Namespaces() {
 		step(&eventlog.Upserted{Resource: eventlog.Namespaces, Object: n})

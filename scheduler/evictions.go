@@ -174,15 +174,7 @@ func (m *Machine) MakesRoomFor(seq uint64) (uids []types.UID) {
 	return uids
 }
 
-// Wanted reports whether an outstanding effect still has a purpose. The evictions of a decision that make room have
-// none once nothing waits for any of them: none of the pods that they are for, and none of the others that count on a
-// pod that is to go. A pod waits no more for its room when it is gone, was placed, or is not nominated any more to the
-// node that the decision gave it; a pod on its node when its resize is deferred no more.
-func (m *Machine) Wanted(x Effect) bool {
-	p := m.effects.preemptions[x.Seq]
-	return x.Kind != Evict || p == nil || m.isWanted(p)
-}
-
+// isWanted reports whether a decision's evictions have a purpose, see Unwanted.
 func (m *Machine) isWanted(p *displacement) bool {
 	return slices.ContainsFunc(p.preemptors, m.waitsFor) || slices.ContainsFunc(p.unanswered, m.isCountedOn)
 }
@@ -238,18 +230,23 @@ func (m *Machine) WaitingBeside(uid types.UID) (uids []types.UID) {
 	return uids
 }
 
-// Unwanted returns the outstanding evictions that are not wanted any more, in the order in which they were decided. It
-// looks at nothing but evictions that make room.
+// Unwanted returns the outstanding evictions that nobody waits for any more, in the order in which they were decided.
+// It looks at nothing but evictions that make room, and allocates nothing if all of them are waited for.
+//
+// The evictions of a decision that make room have no purpose once nothing waits for any of them: none of the pods that
+// they are for, and none of the others that count on a pod that is to go. A pod no longer waits for its room when it is
+// gone, was placed, or is nominated to another node than the decision gave it; a pod on its node when its resize is no
+// longer deferred.
 func (m *Machine) Unwanted() (unwanted []Effect) {
-	if len(m.effects.preemptions) == 0 {
-		return nil
-	}
-	for _, seq := range slices.Sorted(maps.Keys(m.effects.preemptions)) {
-		p := m.effects.preemptions[seq]
-		if len(p.unanswered) == 0 || m.isWanted(p) {
-			continue
+	var seqs []uint64
+	for seq, p := range m.effects.preemptions { // any order: sorted below
+		if len(p.unanswered) > 0 && !m.isWanted(p) {
+			seqs = append(seqs, seq)
 		}
-		for _, uid := range p.unanswered {
+	}
+	slices.Sort(seqs)
+	for _, seq := range seqs {
+		for _, uid := range m.effects.preemptions[seq].unanswered {
 			unwanted = append(unwanted, m.effects.slots[m.effects.at[effectKey{uid, Evict}]])
 		}
 	}

@@ -78,19 +78,11 @@ func carriedOut(t failer, steps [][]eventlog.Payload, registry framework.Registr
 	}
 	ctx := framework.Quiet(context.Background())
 	e, err := engine.Open(ctx, eventlog.NewMemory(), simworkload.Start, engine.Options{Registry: registry,
-		Config: config, Version: "test", Observe: func(c engine.Commit) error {
-			for _, entry := range c.Entries {
-				if d, ok := entry.Payload.(*eventlog.Decision); ok {
-					out.decisions = append(out.decisions, fmt.Sprintf("%+v", *d))
-				}
-			}
-			out.entries += len(c.Entries)
-			return nil
-		}})
+		Config: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var effects []scheduler.Effect
+	var effects []engine.Effect
 	var inputs []eventlog.Payload
 	now := simworkload.Start
 	for idle := 0; idle < 20; idle++ { // steps without effects, in which backoffs end
@@ -98,11 +90,19 @@ func carriedOut(t failer, steps [][]eventlog.Payload, registry framework.Registr
 		if len(steps) > 0 {
 			inputs, steps, idle = append(inputs, steps[0]...), steps[1:], 0
 		}
-		more, err := e.Step(ctx, now, inputs)
+		ready, err := e.Step(ctx, now, inputs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		effects = append(effects, more...)
+		for _, c := range ready.Commits {
+			for _, entry := range c.Entries {
+				if d, ok := entry.Payload.(*eventlog.Decision); ok {
+					out.decisions = append(out.decisions, fmt.Sprintf("%+v", *d))
+				}
+			}
+			out.entries += len(c.Entries)
+		}
+		effects = append(effects, ready.Effects...)
 		n := min(atOnce, len(effects))
 		if inputs = nil; n > 0 {
 			idle = 0

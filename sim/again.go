@@ -12,14 +12,15 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
-// Requeue says which pods come again that were preempted, lost with their node, or evicted with their gang: at once, as
-// new pods, and from their start. A planned pod that came again is one pod still, whatever its new name.
+// Requeue selects the pods that come again after they were preempted, lost with their node, or evicted with their
+// gang. They come at once, as new pods, and run from their start. A planned pod that came again still counts as one
+// pod, whatever its new name.
 type Requeue uint8
 
 const (
-	// RequeueOwned: those that a controller owns (workload.PodPlan.Controller), as it would make them again.
+	// RequeueOwned: pods that have a controller (workload.PodPlan.Controller), which would make them again.
 	RequeueOwned Requeue = iota
-	// RequeueAll: all of them. One that nothing owns comes again under its name, as if it was submitted again.
+	// RequeueAll: all of them. A pod without a controller comes again under its name, as if submitted again.
 	RequeueAll
 	// RequeueNone: none.
 	RequeueNone
@@ -27,10 +28,10 @@ const (
 
 var requeueNames = []string{RequeueOwned: "owned", RequeueAll: "all", RequeueNone: "none"}
 
-// String is the choice as a flag has it.
+// String is the name of the choice as a flag's value.
 func (r Requeue) String() string { return requeueNames[r] }
 
-// ParseRequeue is the other way round.
+// ParseRequeue is the inverse of String.
 func ParseRequeue(text string) (Requeue, error) {
 	i := slices.Index(requeueNames, text)
 	if i < 0 {
@@ -39,18 +40,18 @@ func ParseRequeue(text string) (Requeue, error) {
 	return Requeue(i), nil
 }
 
-// befallen is what befell a planned pod that was preempted, lost or evicted.
+// befallen records what happened to a planned pod that was preempted, lost or evicted.
 type befallen struct {
 	// submitted is the time at which it arrived for the first time.
 	submitted time.Duration
-	// times is the number of times that a pod was made in its place, and name and uid are those of the last one;
-	// without one they are those of the plan.
+	// times is the number of pods made in its place, and name and uid belong to the last of them; without one they are
+	// the plan's.
 	times int
 	name  string
 	uid   types.UID
-	// cameAgain says that one of those arrived.
+	// cameAgain says that one of them arrived.
 	cameAgain bool
-	// preempted, lost and evicted say which befell it.
+	// preempted, lost and evicted say which of these happened to it.
 	preempted, lost, evicted bool
 }
 
@@ -71,7 +72,7 @@ func (c *Cluster) uid(i int32) types.UID {
 	return c.work.Pods[i].EffectiveUID()
 }
 
-// submitted returns when the pod arrived for the first time.
+// submitted returns the time at which the pod arrived for the first time.
 func (c *Cluster) submitted(i int32) time.Duration {
 	if b := c.befallen[i]; b != nil {
 		return b.submitted
@@ -79,8 +80,8 @@ func (c *Cluster) submitted(i int32) time.Duration {
 	return c.pods[i].arrived
 }
 
-// setBack notes that a pod is preempted, lost or evicted, and reports whether it comes again.
-func (c *Cluster) setBack(i int32, end ending, ran bool) (again bool) {
+// disrupt notes that a pod is preempted, lost or evicted, and reports whether it comes again.
+func (c *Cluster) disrupt(i int32, end ending, ran bool) (again bool) {
 	p := &c.pods[i]
 	b := c.befallen[i]
 	if b == nil {
@@ -94,21 +95,21 @@ func (c *Cluster) setBack(i int32, end ending, ran bool) (again bool) {
 	if ran {
 		held = c.now - p.bound
 	}
-	gpuSeconds := c.account.SetBack(end.how, p.template, held)
-	c.setbacks(i, func(s *report.Setbacks) { s.Note(end.how, end.by, gpuSeconds) })
+	gpuSeconds := c.account.Disrupted(end.how, p.template, held)
+	c.disruptions(i, func(s *report.Disruptions) { s.Note(end.how, end.by, gpuSeconds) })
 	return c.comesAgain(i, end.how)
 }
 
-// setbacks notes what befell a pod, with its group's or for itself.
-func (c *Cluster) setbacks(i int32, note func(*report.Setbacks)) {
+// disruptions notes the disruptions of a pod, for its group or for the pod alone.
+func (c *Cluster) disruptions(i int32, note func(*report.Disruptions)) {
 	if g := c.pods[i].group; g >= 0 {
-		note(c.groups[g].SetBack())
+		note(c.groups[g].Disrupted())
 		return
 	}
-	c.single(i, func(t *report.Times) { note(t.SetBack()) })
+	c.single(i, func(t *report.Times) { note(t.Disrupted()) })
 }
 
-// comesAgain reports whether a pod that went so comes again.
+// comesAgain reports whether a pod with this outcome comes again.
 func (c *Cluster) comesAgain(i int32, how report.Outcome) bool {
 	plan := &c.work.Pods[i]
 	switch {
@@ -120,8 +121,8 @@ func (c *Cluster) comesAgain(i int32, how report.Outcome) bool {
 	return how != report.Lost || !plan.Controller.PerNode
 }
 
-// comeAgain has a pod made in the place of one that is gone, now. It is as its controller's template has it: without
-// node and status.
+// comeAgain makes a pod in the place of a deleted one, now. It is as in its controller's template: without node and
+// status.
 func (c *Cluster) comeAgain(i int32) {
 	b, p := c.befallen[i], &c.pods[i]
 	b.times++
@@ -139,7 +140,7 @@ func (c *Cluster) comeAgain(i int32) {
 	c.queue.add(event{at: c.now, kind: podArrives, index: i})
 }
 
-// neverComes takes a pod off the plan: its time is over before it could arrive.
+// neverComes removes a pod from the plan: its time is over before it could arrive.
 func (c *Cluster) neverComes(i int32) []eventlog.Payload {
 	p := &c.pods[i]
 	again := p.phase == gone
@@ -176,8 +177,8 @@ func (n *podNames) has(name types.NamespacedName) bool {
 	return taken
 }
 
-// take gives the name to a pod, if no other one has it. Otherwise the pod waits for it: those that come again and those
-// that came first, by the order of the plans, before others.
+// take gives the name to a pod, if no other one has it. Otherwise the pod waits for it. Pods that come again, and pods
+// that came first, by the order of the plans, are before others.
 func (n *podNames) take(name types.NamespacedName, i int32) bool {
 	if !n.has(name) {
 		n.held[name] = i
@@ -188,13 +189,13 @@ func (n *podNames) take(name types.NamespacedName, i int32) bool {
 	return false
 }
 
-// leaveName gives a name back.
+// leaveName releases a name.
 func (c *Cluster) leaveName(name types.NamespacedName) {
 	delete(c.names.held, name)
 	c.offerName(name)
 }
 
-// offerName has the first pod arrive now that waits for a name which is free.
+// offerName lets the first pod arrive that waits for a name which is now free.
 func (c *Cluster) offerName(name types.NamespacedName) {
 	waiting := c.names.waiting[name]
 	if len(waiting) == 0 {

@@ -18,54 +18,53 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// DefaultQuiet is how much virtual time a simulation grants a scheduler that only time moves. It is three
-// times the five minutes after which kube-scheduler tries every unschedulable pod again.
-const DefaultQuiet = 15 * time.Minute
+// DefaultIdleLimit is the virtual time that a simulation waits for a scheduler that has only time left to react to. It is
+// three times the five minutes after which kube-scheduler tries every unschedulable pod again.
+const DefaultIdleLimit = 15 * time.Minute
 
 // latest is the latest offset at which something can happen: no duration after it leaves the range of a log's time.
 const latest = 190 * 365 * 24 * time.Hour
 
-// maxIdleSteps is the number of times that in a row a scheduler may ask to be woken at an instant at which it then
-// does nothing.
+// maxIdleSteps is the largest number of wake-ups in a row, at one instant, in which a scheduler may do nothing.
 const maxIdleSteps = 100
 
 // Options are the choices of a simulation.
 type Options struct {
-	// Until ends the simulation at that offset; events at it still happen. 0 is to run until nothing can happen
-	// any more.
+	// Until ends the simulation at that offset; events at it still happen. 0 means to run until no more events can
+	// happen.
 	Until time.Duration
-	// Quiet ends the simulation once no event of the virtual cluster is to come and the scheduler, woken by time
-	// alone, has done nothing for that long. 0 is DefaultQuiet.
-	Quiet time.Duration
-	// Requeue says which pods come again that were preempted, lost or evicted.
+	// IdleLimit ends the simulation once no further event of the virtual cluster is planned and the scheduler, woken by
+	// time alone, has done nothing for this virtual time. 0 is DefaultIdleLimit.
+	IdleLimit time.Duration
+	// Requeue selects the pods that come again after they were preempted, lost or evicted.
 	Requeue Requeue
 	// Singles keeps the times of pods of no group too, for Report. It costs 56 bytes a pod.
 	Singles bool
-	// Timeline keeps what Timeline returns.
+	// Timeline keeps the data for Timeline.
 	Timeline bool
 	// GroupClaims says that PodGroups have claims: the feature gate DRAWorkloadResourceClaims of the configuration.
 	GroupClaims bool
-	// Extenders are the HTTP extenders of the configuration; nil if it has none. They are asked while the virtual clock
-	// stands, one question after the other.
+	// Extenders are the HTTP extenders of the configuration; nil if it has none. They are called while the virtual
+	// clock stands still, one question after the other.
 	Extenders Extenders
 }
 
-// Extenders answer questions about pods. They are given pods that must not be changed.
+// Extenders answer questions about pods. They must not change the pods.
 type Extenders interface {
 	// Ask asks about a pod and nodes, sorted.
 	Ask(ctx context.Context, pod *corev1.Pod, nodes []string) []eventlog.ExtenderAnswer
-	// Preempt asks about candidates, sorted by node, for the preemption of pods by a pod. pods are, by node, those that
-	// may be named as victims.
+	// Preempt asks about candidates, sorted by node, for the preemption of pods by a pod. pods are, by node, the pods
+	// that may be named as victims.
 	Preempt(ctx context.Context, pod *corev1.Pod, candidates []eventlog.Candidate, pods map[string][]*corev1.Pod,
 	) []eventlog.ExtenderAnswer
 }
 
-// Progress is the place where a simulation stands.
+// Progress is the progress of a simulation.
 type Progress struct {
 	// Now is the virtual time.
 	Now time.Time
-	// Pods is how many pods the workload has; Arrived, Bound and Ended how many of them have arrived, were ever bound,
-	// and are gone permanently.
+	// Pods is the number of pods of the workload. Arrived, Bound and Ended count the ones that have arrived, were ever
+	// bound, and have ended permanently.
 	Pods, Arrived, Bound, Ended int
 }
 
@@ -75,7 +74,7 @@ type Cluster struct {
 	plans []workload.NodePlan
 	work  *workload.Workload
 	queue schedule
-	// now is the offset of the present; lastActivity the last one at which something but a wake-up happened.
+	// now is the present offset; lastActivity is the last one at which something other than a wake-up happened.
 	now, lastActivity time.Duration
 
 	nodeChanges [][]nodeChange
@@ -84,7 +83,7 @@ type Cluster struct {
 	pods        []podState
 	live        map[types.UID]int32
 	names       podNames
-	// befallen has what befell pods that were preempted, lost or evicted, by their index.
+	// befallen records what happened to pods that were preempted, lost or evicted, by their index.
 	befallen map[int32]*befallen
 	// unbound are templates of pods that arrived with a node, or with a status, as their controller has them.
 	unbound    map[*corev1.Pod]*corev1.Pod
@@ -92,15 +91,15 @@ type Cluster struct {
 	groups     []groupState
 	groupIndex map[types.NamespacedName]int32
 	store      storage
-	devices    devices
+	devices    claimController
 
-	// answers are the inputs that carried-out effects cause, for a step at the same instant.
+	// answers are the inputs caused by carried-out effects, for a step at the same instant.
 	answers []eventlog.Payload
 	account report.Account
-	// singles has the times of pods of no group, by the pod's index; nil if nobody asked for them.
+	// singles has the times of pods without a group, by the pod's index; nil without Options.Singles.
 	singles  []report.Times
-	timeline *report.Timeline // nil if nobody asked for it
-	// scheduler is what runs; nil before Run.
+	timeline *report.Timeline // nil without Options.Timeline
+	// scheduler is the running scheduler; nil before Run.
 	scheduler Scheduler
 }
 
@@ -118,7 +117,7 @@ type liveNode struct {
 	pods   map[int32]struct{}
 }
 
-// phase is the place where a pod is in its life.
+// phase is a stage in a pod's life.
 type phase uint8
 
 const (
@@ -128,7 +127,7 @@ const (
 	gone
 )
 
-// podState is what the cluster keeps of a pod.
+// podState is the cluster's record of a pod.
 type podState struct {
 	phase phase
 	// group is the index of its group, -1 for none.
@@ -136,13 +135,13 @@ type podState struct {
 	// arrived, bound, and ends if it is running and does not run for ever (then 0), are offsets.
 	arrived, bound, ends time.Duration
 	node                 *liveNode
-	// queued says that it is in the scheduler's queue; placed that it was ever bound.
+	// queued says that it is in the scheduler's queue, and placed that it was ever bound.
 	queued, placed bool
-	// ended is how it went, if it is gone.
+	// ended is its outcome, once it has ended.
 	ended report.Outcome
-	// uid is the pod's while it is there.
+	// uid is the pod's UID while it exists.
 	uid types.UID
-	// template is what the pod is now, except for its identity.
+	// template is the present pod, except for its identity.
 	template *corev1.Pod
 }
 
@@ -151,28 +150,30 @@ type batchState struct {
 	waiting []int32
 }
 
-// groupState is what the cluster keeps of a group.
+// groupState is the cluster's record of a group.
 type groupState struct {
 	name types.NamespacedName
-	// objects are those that declare it, in the order of cluster.GroupResources. Without one, asked is the
-	// minimum that members ask for, 0 for none.
+	// objects are the objects that declare it, in the order of cluster.GroupResources. Without one, asked is the
+	// minimum that its members ask for, 0 for none.
 	objects []groupObject
 	asked   int
 	counted bool // among the gangs whose waits the summary has
 	// planned says that the workload declares it a gang; need is the last minimum that was known.
 	planned bool
 	need    int
-	// left counts planned members that have not ended permanently; arrived those that have arrived; running, completed
-	// and pending those that run, have run to their end, and wait; queued those in the scheduler's queue.
+	// left counts planned members that have not ended permanently, and arrived the ones that have arrived. running,
+	// completed and pending count the ones that run, have run to their end, and wait; queued the ones in the
+	// scheduler's queue.
 	left, arrived, running, completed, pending, queued int
 	// waits says that it is counted as a gang that waits.
 	waits bool
-	// stands says that it has its minimum on nodes, or completed, since stoodAt; if it fell below, that was at fellAt,
-	// and cause is how the member went with which it fell. A group that never stood has the last member's.
+	// stands says that the group has its minimum on nodes, or completed, since stoodAt. If it fell below, that was at
+	// fellAt, and cause is the outcome of the member with which it fell. For a group that never had its minimum, it is
+	// the last member's outcome.
 	stands          bool
 	stoodAt, fellAt time.Duration
 	cause           report.Outcome
-	// broken is the number of times that each way to go took its minimum away.
+	// broken counts the losses of its minimum, by their cause.
 	broken struct{ preempted, lost, evicted int }
 	report.Times
 }
@@ -183,8 +184,8 @@ type groupObject struct {
 	minimum  int // 0 for a group that asks for none
 }
 
-// minimum is how many members are needed at once, 0 if nobody says; gang is false for a group that asks for none, and
-// that is placed when one of its members is.
+// minimum is the number of members needed at once, 0 if it is unknown; gang is false for a group without a minimum,
+// which is placed when one of its members is.
 func (g *groupState) minimum() (n int, gang bool) {
 	if len(g.objects) > 0 {
 		return max(1, g.objects[0].minimum), g.objects[0].minimum > 0
@@ -194,11 +195,11 @@ func (g *groupState) minimum() (n int, gang bool) {
 
 // New checks the plans and makes the cluster that they describe. An error names the plan that is wrong.
 func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Cluster, error) {
-	if opts.Quiet == 0 {
-		opts.Quiet = DefaultQuiet
+	if opts.IdleLimit == 0 {
+		opts.IdleLimit = DefaultIdleLimit
 	}
-	if opts.Until < 0 || opts.Quiet < 0 {
-		return nil, fmt.Errorf("negative option: until %s, quiet %s", opts.Until, opts.Quiet)
+	if opts.Until < 0 || opts.IdleLimit < 0 {
+		return nil, fmt.Errorf("negative option: until %s, idle limit %s", opts.Until, opts.IdleLimit)
 	}
 	if len(nodes) > workload.MaxNodes || len(work.Pods) > workload.MaxPods {
 		return nil, fmt.Errorf("%d nodes and %d pods: at most %d and %d can be simulated", len(nodes), len(work.Pods),
@@ -215,7 +216,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		batches:    map[*workload.Batch]*batchState{},
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
-		devices:    newDevices(work, opts),
+		devices:    newClaimController(work, opts),
 		account:    report.NewAccount(),
 	}
 	if opts.Singles {
@@ -247,7 +248,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 	return c, nil
 }
 
-// planNodes queues what the nodes do.
+// planNodes queues the events of the nodes.
 func (c *Cluster) planNodes() error {
 	c.nodeChanges = make([][]nodeChange, len(c.plans))
 	c.nodeUIDs = make([]types.UID, len(c.plans))
@@ -282,7 +283,7 @@ func (c *Cluster) planNodes() error {
 	return nil
 }
 
-// planNode queues what one node does.
+// planNode queues the events of one node.
 func (c *Cluster) planNode(i int32, p workload.NodePlan) error {
 	c.queue = append(c.queue, event{at: p.Joins, kind: nodeJoins, index: i})
 	if p.Fails != 0 {
@@ -343,7 +344,7 @@ func (c *Cluster) planPods() error {
 	return nil
 }
 
-// group returns the index of the group's state, which it makes if there is none.
+// group returns the index of the group's state. It makes the state if there is none.
 func (c *Cluster) group(name types.NamespacedName) int32 {
 	if i, ok := c.groupIndex[name]; ok {
 		return i
@@ -354,17 +355,17 @@ func (c *Cluster) group(name types.NamespacedName) int32 {
 	return i
 }
 
-// Run drives s from Start until nothing can happen any more, or until Options.Until. After every step it calls
-// progress, if that is not nil. The summary has everything but the scheduler's own speed; see
-// Summary.Measured. An error is ctx's, the scheduler's, or says what about it makes no sense.
+// Run drives s from Start until no more events can happen, or until Options.Until. After every step it calls progress,
+// if that is not nil. The summary has everything but the scheduler's own speed; see Summary.Measured. An error is
+// ctx's or the scheduler's, or says that the scheduler broke a rule.
 func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (report.Summary, error) {
 	c.scheduler = s
-	idle := 0
+	idle, wake := 0, time.Time{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return report.Summary{}, fmt.Errorf("simulate: %w", err)
 		}
-		t, ok := c.nextInstant(s)
+		t, ok := c.nextInstant(wake)
 		if !ok {
 			break
 		}
@@ -381,11 +382,12 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		if err != nil {
 			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
-		effects, err := s.Step(ctx, workload.Start.Add(t), inputs)
+		ready, err := s.Step(ctx, workload.Start.Add(t), inputs)
 		if err != nil {
 			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
-		if len(inputs) > 0 || len(effects) > 0 {
+		wake = ready.Wake
+		if len(inputs) > 0 || len(ready.Effects) > 0 {
 			idle = 0
 			c.noteActivity()
 		} else if idle++; idle > maxIdleSteps {
@@ -393,8 +395,8 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 				fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
 					workload.Start.Add(t).Format(time.RFC3339Nano), idle)
 		}
-		for _, effect := range effects {
-			if err := c.carryOut(ctx, effect); err != nil {
+		for i := range ready.Effects {
+			if err := c.carryOut(ctx, &ready.Effects[i]); err != nil {
 				return report.Summary{},
 					fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 			}
@@ -413,15 +415,16 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 	return c.account.Summary(workload.Start, c.lastActivity, c.results()), nil
 }
 
-// progress tells where the simulation stands.
+// progress returns the progress of the simulation.
 func (c *Cluster) progress() Progress {
 	p := Progress{Now: workload.Start.Add(c.now), Pods: len(c.pods)}
 	p.Arrived, p.Bound, p.Ended = c.account.Progress()
 	return p
 }
 
-// nextInstant returns when the next step is; ok is false at the end of the simulation.
-func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
+// nextInstant returns when the next step is, at the latest when the scheduler is to be woken; ok is false at the end of
+// the simulation.
+func (c *Cluster) nextInstant(wake time.Time) (t time.Duration, ok bool) {
 	if len(c.answers) > 0 {
 		return c.now, true
 	}
@@ -429,9 +432,9 @@ func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
 	if own {
 		t, ok = c.queue[0].at, true
 	}
-	if at, wake := s.Wake(); wake {
-		w := max(c.now, at.Sub(workload.Start))
-		if !own && w-c.lastActivity > c.opts.Quiet {
+	if !wake.IsZero() {
+		w := max(c.now, wake.Sub(workload.Start))
+		if !own && w-c.lastActivity > c.opts.IdleLimit {
 			return 0, false
 		}
 		if !ok || w < t {
@@ -446,7 +449,7 @@ func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
 	return t, ok
 }
 
-// dropStale removes events at the head of the queue that can do nothing any more; false if none is left.
+// dropStale removes events at the head of the queue that no longer have an effect. It returns false if none is left.
 func (c *Cluster) dropStale() bool {
 	for len(c.queue) > 0 {
 		if !c.stale(c.queue[0]) {
@@ -457,7 +460,7 @@ func (c *Cluster) dropStale() bool {
 	return false
 }
 
-// stale says that an event can do nothing any more.
+// stale reports whether an event no longer has an effect.
 func (c *Cluster) stale(e event) bool {
 	switch e.kind {
 	case podEnds:
@@ -467,7 +470,7 @@ func (c *Cluster) stale(e event) bool {
 		phase := c.pods[e.index].phase
 		return phase == gone || e.kind == podChanges && phase != pending
 	case nodeChanges:
-		// Changes planned before the node joins come to nothing.
+		// Changes planned before the node joins have no effect.
 		return e.at < c.plans[e.index].Joins || c.plans[e.index].Fails != 0 && e.at > c.plans[e.index].Fails
 	}
 	return false
@@ -485,7 +488,7 @@ func (c *Cluster) noteActivity() {
 	c.account.Moved()
 }
 
-// due returns the inputs of this instant: what carried-out effects caused, then the cluster's own events.
+// due returns the inputs of this instant: first the results of carried-out effects, then the cluster's own events.
 func (c *Cluster) due() ([]eventlog.Payload, error) {
 	inputs := c.answers
 	c.answers = nil
@@ -499,7 +502,7 @@ func (c *Cluster) due() ([]eventlog.Payload, error) {
 	return inputs, nil
 }
 
-// happen lets one event happen and returns the inputs that tell about it.
+// happen lets one event happen and returns its inputs.
 func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	switch e.kind {
 	case nodeJoins:

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -60,8 +61,8 @@ func run(t testing.TB, s Scheduler, nodes []workload.NodePlan, w *workload.Workl
 	return sum
 }
 
-// tell simulates with first fit and compares what it was told, and the summary, with testdata/NAME.txt.
-// REWRITE=1 writes the file: look at the difference before you commit it.
+// tell simulates with first fit and compares its transcript, and the summary, with testdata/NAME.txt. REWRITE=1 writes
+// the file: look at the difference before you commit it.
 func tell(t *testing.T, f *firstFit, nodes []workload.NodePlan, w *workload.Workload, opts Options) report.Summary {
 	t.Helper()
 	sum := run(t, f, nodes, w, opts)
@@ -295,7 +296,7 @@ func TestASimulationEndsWhenOnlyTimeMovesTheScheduler(t *testing.T) {
 	)
 	f := newFirstFit(t)
 	f.retry = time.Minute
-	sum := run(t, f, nodes, w, Options{Quiet: 10 * time.Minute})
+	sum := run(t, f, nodes, w, Options{IdleLimit: 10 * time.Minute})
 	if f.steps != 11 || sum.Pods.Pending != 1 || sum.SpanSeconds != 0 {
 		t.Errorf("%d steps, %+v", f.steps, sum)
 	}
@@ -342,9 +343,8 @@ var errFailing = errors.New("disk full")
 
 type failing struct{ blank }
 
-func (failing) Wake() (time.Time, bool) { return time.Time{}, false }
-func (failing) Step(context.Context, time.Time, []eventlog.Payload) ([]scheduler.Effect, error) {
-	return nil, errFailing
+func (failing) Step(context.Context, time.Time, []eventlog.Payload) (engine.Ready, error) {
+	return engine.Ready{}, errFailing
 }
 
 func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
@@ -396,8 +396,8 @@ func TestANodeMayComeBackAsAnotherOne(t *testing.T) {
 }
 
 func TestUtilisationIsWeightedByTimeAndSize(t *testing.T) {
-	// Half of 8 cores is used for 10 s, then, with n2 gone, all of 4 cores for 10 s more: 80 of 120 core-seconds.
-	// What happens before the first arrival and after the last end does not count.
+	// Half of 8 cores is used for 10 s, then, without n2, all of 4 cores for 10 s more: 80 of 120 core-seconds. The
+	// time before the first arrival and after the last end does not count.
 	nodes, w := parse(t, `
 apiVersion: v1
 kind: List

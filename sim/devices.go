@@ -12,26 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// devices plays the resource claim controller: it makes claims of ResourceClaimTemplates for pods, and gives the
-// devices of a claim back when nobody uses it any more. It also plays drivers: devices with binding conditions are
-// ready as soon as they are reserved for a pod.
-type devices struct {
+// claimController plays the resource claim controller: it makes claims from ResourceClaimTemplates for pods, and frees the
+// devices of a claim that has no users left. It also plays drivers: devices with binding conditions are ready as soon
+// as they are reserved for a pod.
+type claimController struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
 	groups    groups
 	// made are the claims that binds have made for pods.
 	made map[types.UID]types.NamespacedName
-	// next are claims that come under the name of one that is being deleted and has users: they wait for its end.
+	// next are claims under the name of one that is being deleted and has users: they wait for its end.
 	next map[types.NamespacedName]*resourcev1.ResourceClaim
 }
 
-func newDevices(work *workload.Workload, opts Options) devices {
-	return devices{
+func newClaimController(work *workload.Workload, opts Options) claimController {
+	return claimController{
 		templates: work.ClaimTemplates,
 		claims:    map[types.NamespacedName]*resourcev1.ResourceClaim{},
 		groups:    newGroups(opts.GroupClaims),
@@ -41,7 +41,7 @@ func newDevices(work *workload.Workload, opts Options) devices {
 }
 
 // remember keeps a claim.
-func (d *devices) remember(o eventlog.Object) {
+func (d *claimController) remember(o eventlog.Object) {
 	if claim, ok := o.(*resourcev1.ResourceClaim); ok {
 		d.claims[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = claim
 	}
@@ -52,8 +52,8 @@ func isLeaving(claim *resourcev1.ResourceClaim) bool {
 	return claim != nil && claim.DeletionTimestamp != nil
 }
 
-// holdsUp reports whether an object has to wait for the end of another one of its name, and keeps it for then.
-func (d *devices) holdsUp(o eventlog.Object) bool {
+// holdsUp reports whether an object has to wait for the end of another one of its name. If so, it keeps the object.
+func (d *claimController) holdsUp(o eventlog.Object) bool {
 	claim, ok := o.(*resourcev1.ResourceClaim)
 	if !ok {
 		return false
@@ -66,9 +66,9 @@ func (d *devices) holdsUp(o eventlog.Object) bool {
 	return true
 }
 
-// delete takes a claim away that the workload deletes. One that has users stays until the last of them is gone, as its
-// finalizer has it in a cluster: inputs tell so, and handled is true.
-func (d *devices) delete(key types.NamespacedName, now time.Time) (inputs []eventlog.Payload, handled bool) {
+// delete deletes a claim that the workload deletes. A claim with users stays until the last of them has ended, as its
+// finalizer does in a cluster: then inputs say so, and handled is true.
+func (d *claimController) delete(key types.NamespacedName, now time.Time) (inputs []eventlog.Payload, handled bool) {
 	claim := d.claims[key]
 	switch {
 	case isLeaving(claim):
@@ -84,8 +84,8 @@ func (d *devices) delete(key types.NamespacedName, now time.Time) (inputs []even
 	return []eventlog.Payload{upserted(eventlog.ResourceClaims, claim)}, true
 }
 
-// goes takes a claim away, and lets the one come that has waited for its name.
-func (d *devices) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
+// goes deletes a claim, and creates the one that has waited for its name.
+func (d *claimController) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
 	key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	delete(d.claims, key)
 	inputs := []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: key.Namespace,
@@ -98,8 +98,8 @@ func (d *devices) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
 	return inputs
 }
 
-// check says which template a pod names that is not there.
-func (d *devices) check(namespace string, pod *corev1.Pod) error {
+// check returns an error if a pod names a template that does not exist.
+func (d *claimController) check(namespace string, pod *corev1.Pod) error {
 	for _, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimTemplateName == nil || generated(pod, c.Name) != nil {
 			continue
@@ -112,7 +112,7 @@ func (d *devices) check(namespace string, pod *corev1.Pod) error {
 	return nil
 }
 
-// generated returns what the pod's status says about a claim that is made of a template, nil if nothing.
+// generated returns the part of the pod's status about a claim that is made from a template, nil if there is none.
 func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
 	for i := range pod.Status.ResourceClaimStatuses {
 		if s := &pod.Status.ResourceClaimStatuses[i]; s.Name == claim {
@@ -122,9 +122,9 @@ func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
 	return nil
 }
 
-// makeClaims makes the claims of the pod that come from templates, and names them in its status. The pod is as it was
-// built: its fields below the first level are shared.
-func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err error) {
+// makeClaims makes the claims of the pod that come from templates, and names them in its status. The pod is as build
+// made it: its fields below the first level are shared.
+func (d *claimController) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err error) {
 	group, waits := d.groupOf(pod)
 	if waits {
 		return nil, nil
@@ -161,7 +161,7 @@ func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err er
 }
 
 // nameClaims names the claims of the pod that come from templates in its status.
-func (d *devices) nameClaims(pod *corev1.Pod) {
+func (d *claimController) nameClaims(pod *corev1.Pod) {
 	group, waits := d.groupOf(pod)
 	if waits {
 		return
@@ -182,7 +182,7 @@ func (d *devices) nameClaims(pod *corev1.Pod) {
 }
 
 // claimsOf returns the claims that a pod names.
-func (d *devices) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
+func (d *claimController) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil || name == nil {
@@ -196,8 +196,8 @@ func (d *devices) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
 }
 
 // bind allocates devices to the claims of a pod and reserves the claims for it, all or none, as a scheduler does
-// before it binds the pod. It returns the inputs that tell about it.
-func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
+// before it binds the pod. It returns the resulting inputs.
+func (d *claimController) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
 	var claims []*resourcev1.ResourceClaim
 	groups := d.consumers(pod)
 	for _, key := range d.claimsOf(pod) {
@@ -245,9 +245,9 @@ func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventl
 	return inputs, nil
 }
 
-// make makes the claim for the devices that the pod requests by the names of extended resources; nil if it is another
-// claim that the placement gives devices.
-func (d *devices) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+// make makes the claim for the devices that the pod requests by the names of extended resources; nil if the placement
+// gives the devices to another claim.
+func (d *claimController) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
 	requests, err := wanted.Requests()
 	if err != nil || len(requests) == 0 {
 		return nil, err
@@ -256,7 +256,7 @@ func (d *devices) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resource
 	if d.claims[key] != nil {
 		return nil, fmt.Errorf("ResourceClaim %s is there: it cannot be made for the pod", key)
 	}
-	claim := cluster.ClaimToMake(pod, wanted.Claim, requests)
+	claim := devices.ClaimToMake(pod, wanted.Claim, requests)
 	claim.UID = workload.UID(eventlog.ResourceClaims, pod.Namespace, wanted.Claim+"/"+string(pod.UID))
 	claim.CreationTimestamp = pod.CreationTimestamp
 	if claim.Status.Allocation, err = wanted.Result(); err != nil {
@@ -297,7 +297,7 @@ func allocated(claim *resourcev1.ResourceClaim, wanted []eventlog.DeviceClaim) (
 	return out, nil
 }
 
-// makeReady makes the binding conditions of the claim's devices true. The claim is the caller's to change.
+// makeReady makes the binding conditions of the claim's devices true. It changes the claim.
 func makeReady(claim *resourcev1.ResourceClaim) {
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if len(r.BindingConditions) == 0 {
@@ -319,9 +319,9 @@ func makeReady(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// release takes a pod that has ended, or was not bound, off its claims. With gone, those that were made for it go too.
-// A claim that nobody uses any more gives its devices back.
-func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload) {
+// release removes a pod that has ended, or was not bound, from its claims. With gone, it also deletes the claims that
+// were made for the pod. A claim without users frees its devices.
+func (d *claimController) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload) {
 	if key, ok := d.made[pod.UID]; ok {
 		delete(d.made, pod.UID)
 		if claim := d.claims[key]; claim != nil {

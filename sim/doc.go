@@ -1,9 +1,9 @@
-// Package sim is a virtual cluster on a virtual clock. It is the edge that needs no Kubernetes.
+// Package sim is a virtual cluster on a virtual clock. It runs the scheduler without Kubernetes.
 //
-// A Cluster owns what the API server, the kubelets and the controllers own in a real cluster. It turns its world into
-// inputs (a node joins, is cordoned, fails; a pod arrives, ends) and turns the effects of decisions into changes of
-// its world (a bind starts the pod, an eviction ends it). It drives a Scheduler from one virtual instant to the next.
-// It uses no wall clock, no goroutine and no chance: the same plans give the same inputs, bit for bit.
+// A Cluster plays the API server, the kubelets and the controllers of a real cluster. It turns its events into inputs
+// (a node joins, is cordoned, fails; a pod arrives, ends) and carries out the effects of decisions (a bind starts the
+// pod, an eviction ends it). It drives a Scheduler from one virtual instant to the next. It uses no wall clock, no
+// goroutine and no random numbers: the same plans give the same inputs, bit for bit.
 //
 // What it models:
 //
@@ -13,17 +13,20 @@
 //   - A group that the workload created is deleted with its last member.
 //   - The pods of a Job come at its parallelism until its completions are reached.
 //   - Pods that were preempted, lost with their node or evicted come again, if Options.Requeue says so (again.go).
-//   - No two pods of one name are there at once: a pod waits until its predecessor is gone.
+//   - No two pods of one name exist at once: a pod waits until its predecessor has ended.
 //
-// What it does not model: the time that a bind, a start or a graceful deletion takes; the back-off of controllers, and
-// the failures after which a Job gives up; claims of a storage class with immediate binding (give them bound); taints
-// that a node controller would add.
+// What it does not model:
 //
-// A simulation of which only the log is left continues with Resume: a new Cluster receives the effects that the log
-// records, and comes to the state of the old one.
+//   - the time that a bind, a start or a graceful deletion takes;
+//   - the back-off of controllers, and the failures after which a Job gives up;
+//   - claims of a storage class with immediate binding (give them bound);
+//   - taints that a node controller would add.
 //
-// The package never decides where a pod goes, never opens or writes a log, reads no file and prints nothing. Plans
-// come from package sim/workload, and what a simulation counts goes to package sim/report.
+// Resume continues a simulation of which only the log is left: a new Cluster receives the effects in the log, and
+// reaches the state of the old one.
+//
+// The package never decides where a pod runs, never opens or writes a log, reads no file and prints nothing. Plans
+// come from package sim/workload, and the counts of a simulation go to package sim/report.
 //
 // Start reading at Scheduler (what a simulation drives), then Cluster.Run (the loop).
 package sim

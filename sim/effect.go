@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -15,16 +16,16 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// carryOut does what an effect asks for and keeps the inputs that tell about it for the next step.
-func (c *Cluster) carryOut(ctx context.Context, e scheduler.Effect) error {
+// carryOut does what an effect asks for and keeps the inputs that tell of it for the next step.
+func (c *Cluster) carryOut(ctx context.Context, e *engine.Effect) error {
 	switch e.Kind {
 	case scheduler.Bind:
 		c.answers = append(c.answers, c.bind(e)...)
 		return nil
 	case scheduler.Evict:
-		// A victim that is gone needs no eviction: its deletion has been told.
+		// A victim that has ended needs no eviction: its deletion is already an input.
 		if i, there := c.live[e.UID]; there {
-			c.answers = append(c.answers, c.endPod(i, c.eviction(e.Seq))...)
+			c.answers = append(c.answers, c.endPod(i, eviction(e.Decision))...)
 		}
 		return nil
 	case scheduler.GiveBack:
@@ -36,9 +37,9 @@ func (c *Cluster) carryOut(ctx context.Context, e scheduler.Effect) error {
 	return fmt.Errorf("effect of unknown kind %d on pod %s/%s", e.Kind, e.Namespace, e.Name)
 }
 
-// answer asks the extenders about a pod, which may be gone. What they answered before a simulation is resumed is in its
+// answer asks the extenders about a pod, which may have ended. Answers from before a simulation is resumed are in its
 // log.
-func (c *Cluster) answer(ctx context.Context, e scheduler.Effect) error {
+func (c *Cluster) answer(ctx context.Context, e *engine.Effect) error {
 	i, there := c.live[e.UID]
 	if !there {
 		return nil
@@ -63,7 +64,7 @@ func (c *Cluster) answer(ctx context.Context, e scheduler.Effect) error {
 		result.Answers = c.opts.Extenders.Ask(ctx, pod, e.Nodes)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // it is no answer of theirs
+		return err // it is not an extender's answer
 	}
 	c.answers = append(c.answers, result)
 	return nil
@@ -94,7 +95,7 @@ func (c *Cluster) podsAt(candidates []eventlog.Candidate) map[string][]*corev1.P
 	return pods
 }
 
-// Node returns a node as it is now, nil if there is none of that name. It must not be changed.
+// Node returns the present node of that name, nil if there is none. It must not be changed.
 func (c *Cluster) Node(name string) *corev1.Node {
 	if node := c.nodes[name]; node != nil {
 		return node.object
@@ -102,10 +103,9 @@ func (c *Cluster) Node(name string) *corev1.Node {
 	return nil
 }
 
-// eviction is how a pod ends whose eviction the decision at entry seq asked for. If nobody knows that decision it is
-// treated as a preemption.
-func (c *Cluster) eviction(seq uint64) ending {
-	d := c.scheduler.Eviction(seq)
+// eviction is how a pod ends whose eviction the decision asked for. If nobody knows that decision it is taken for a
+// preemption.
+func eviction(d *eventlog.Decision) ending {
 	switch {
 	case d == nil:
 		return ending{how: report.Preempted}
@@ -117,8 +117,8 @@ func (c *Cluster) eviction(seq uint64) ending {
 	return ending{report.Preempted, d.Namespace + "/" + d.Name}
 }
 
-// bind starts a pod on its node, or says why it cannot. The pod is told about by the result alone.
-func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
+// bind starts a pod on its node, or says why it cannot. The pod is told of by the result alone.
+func (c *Cluster) bind(e *engine.Effect) []eventlog.Payload {
 	answer := func(outcome eventlog.BindOutcome, format string, args ...any) []eventlog.Payload {
 		return []eventlog.Payload{
 			&eventlog.BindResult{UID: e.UID, Node: e.Node, Outcome: outcome, Message: fmt.Sprintf(format, args...),
@@ -153,10 +153,13 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 		}
 		inputs = append(inputs, allocated...)
 	}
-	cycle := c.scheduler.BindingCycle(e.UID)
-	if cycle != nil {
+	if e.Binding != nil {
 		// The virtual cluster binds the pod, whether DefaultBinder or another Bind plugin took it.
-		if _, status := cycle.Run(quiet, framework.InOrder); status != nil {
+		status := e.Binding.Before(silent, framework.InOrder)
+		if status == nil {
+			_, status = e.Binding.Bind(silent)
+		}
+		if status != nil {
 			result := &eventlog.BindResult{UID: e.UID, Node: e.Node, Decision: e.Seq}
 			framework.BindFailure(result, status)
 			if inputs = append(inputs, result); claims != nil {
@@ -166,11 +169,11 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 		}
 	}
 	c.start(i, node)
-	if cycle != nil {
-		cycle.PostBind(quiet)
+	if e.Binding != nil {
+		e.Binding.PostBind(silent)
 	}
 	return append(inputs, answer(eventlog.BindBound, "")...)
 }
 
-// quiet is the context of plugins.
-var quiet = framework.Quiet(context.Background())
+// silent is the context of plugins.
+var silent = framework.Quiet(context.Background())

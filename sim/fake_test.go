@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -27,13 +27,18 @@ type blank struct{}
 func (blank) GangAttempts(string, string) int    { return 0 }
 func (blank) PodAttempts(string, string) int     { return 0 }
 func (blank) Priority(types.UID) (int32, bool)   { return 0, false }
-func (blank) Eviction(uint64) *eventlog.Decision { return nil }
 func (blank) Reservations() []report.Reservation { return nil }
 
-func (blank) BindingCycle(types.UID) *framework.Binding { return nil }
+// ready is a Ready with effects.
+func ready(effects []scheduler.Effect) (r engine.Ready) {
+	for _, x := range effects {
+		r.Effects = append(r.Effects, engine.Effect{Effect: x})
+	}
+	return r
+}
 
-// firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has
-// room; a gang only as a whole. It asserts what a Cluster promises and writes down what it is told.
+// firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has room;
+// a gang only as a whole. It asserts the promises of a Cluster and writes its inputs into a transcript.
 type firstFit struct {
 	blank
 	t       testing.TB
@@ -46,10 +51,10 @@ type firstFit struct {
 	minimum map[types.NamespacedName]int
 	last    time.Time
 	// retry, if not 0, makes it wake that often while pods are pending.
-	retry time.Duration
-	steps int
-	quiet bool // no transcript
-	story []string
+	retry        time.Duration
+	steps        int
+	noTranscript bool // no transcript
+	story        []string
 	// effects, if set, replaces what it decides.
 	effects func(f *firstFit) []scheduler.Effect
 }
@@ -62,19 +67,20 @@ func newFirstFit(t testing.TB) *firstFit {
 	}
 }
 
-func (f *firstFit) Wake() (time.Time, bool) {
+// wake is when it wants to be woken; the zero time if it does not.
+func (f *firstFit) wake() time.Time {
 	if f.retry == 0 {
-		return time.Time{}, false
+		return time.Time{}
 	}
 	for _, uid := range f.order {
 		if !f.sent[uid] {
-			return f.last.Add(f.retry), true
+			return f.last.Add(f.retry)
 		}
 	}
-	return time.Time{}, false
+	return time.Time{}
 }
 
-func (f *firstFit) Step(_ context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+func (f *firstFit) Step(_ context.Context, now time.Time, inputs []eventlog.Payload) (r engine.Ready, err error) {
 	if now.Before(f.last) {
 		f.t.Errorf("time goes back from %s to %s", f.last, now)
 	}
@@ -87,13 +93,16 @@ func (f *firstFit) Step(_ context.Context, now time.Time, inputs []eventlog.Payl
 		f.take(now, in)
 	}
 	if f.effects != nil {
-		return f.effects(f), nil
+		r = ready(f.effects(f))
+	} else {
+		r = ready(f.decide())
 	}
-	return f.decide(), nil
+	r.Wake = f.wake()
+	return r, nil
 }
 
 func (f *firstFit) tell(now time.Time, format string, args ...any) {
-	if !f.quiet {
+	if !f.noTranscript {
 		f.story = append(f.story, fmt.Sprintf("%-8s %s", now.Sub(workload.Start), fmt.Sprintf(format, args...)))
 	}
 }

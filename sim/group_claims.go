@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// groups are the PodGroups whose claims the resource claim controller cares for, with the feature gate
-// DRAWorkloadResourceClaims: it makes claims of templates for them, and gives a PodGroup's claims back when it is gone.
-// As in a cluster, one that is deleted stays until no pod of it is left.
+// groups are the PodGroups whose claims the resource claim controller manages, with the feature gate
+// DRAWorkloadResourceClaims: it makes claims from templates for them, and frees a PodGroup's claims after its end. As
+// in a cluster, a deleted PodGroup stays until it has no pods left.
 type groups struct {
 	// on says that the feature gate is on; without it PodGroups have no claims.
 	on      bool
 	objects map[types.NamespacedName]*schedulingv1beta1.PodGroup
-	// leaving are those that are deleted and have pods.
+	// leaving are the deleted PodGroups that still have pods.
 	leaving map[types.NamespacedName]bool
 }
 
@@ -35,8 +35,8 @@ func newGroups(on bool) groups {
 		leaving: map[types.NamespacedName]bool{}}
 }
 
-// checkGroup says which template a PodGroup names that is not there.
-func (d *devices) checkGroup(o eventlog.Object) error {
+// checkGroup returns an error if a PodGroup names a template that does not exist.
+func (d *claimController) checkGroup(o eventlog.Object) error {
 	group, ok := o.(*schedulingv1beta1.PodGroup)
 	if !ok || !d.groups.on {
 		return nil
@@ -53,14 +53,15 @@ func (d *devices) checkGroup(o eventlog.Object) error {
 	return nil
 }
 
-// generatedFor reports whether the PodGroup's status says something of a claim that is made of a template.
+// generatedFor reports whether the PodGroup's status names a claim that is made from a template.
 func generatedFor(group *schedulingv1beta1.PodGroup, claim string) bool {
 	return slices.ContainsFunc(group.Status.ResourceClaimStatuses,
 		func(s schedulingv1beta1.PodGroupResourceClaimStatus) bool { return s.Name == claim })
 }
 
-// groupComes makes the claims of a PodGroup that come from templates, and returns it with their names in its status.
-func (d *devices) groupComes(o eventlog.Object) (inputs []eventlog.Payload, object eventlog.Object, err error) {
+// groupComes makes the claims of a PodGroup that come from templates, and returns the PodGroup with their names in its
+// status.
+func (d *claimController) groupComes(o eventlog.Object) (inputs []eventlog.Payload, object eventlog.Object, err error) {
 	group, ok := o.(*schedulingv1beta1.PodGroup)
 	if !ok || !d.groups.on || len(group.Spec.ResourceClaims) == 0 {
 		return nil, o, nil
@@ -98,9 +99,8 @@ func (d *devices) groupComes(o eventlog.Object) (inputs []eventlog.Payload, obje
 	return inputs, group, nil
 }
 
-// groupGoes returns the inputs that tell that a PodGroup is gone, as far as claims are concerned; none while it has
-// pods.
-func (d *devices) groupGoes(key types.NamespacedName, pods int) []eventlog.Payload {
+// groupGoes returns the inputs about the end of a PodGroup's claims; none while it has pods.
+func (d *claimController) groupGoes(key types.NamespacedName, pods int) []eventlog.Payload {
 	if d.groups.objects[key] == nil {
 		return nil
 	}
@@ -111,16 +111,16 @@ func (d *devices) groupGoes(key types.NamespacedName, pods int) []eventlog.Paylo
 	return d.forgetGroup(key)
 }
 
-// podGone is told about each pod of a group that is gone, and how many are left.
-func (d *devices) podGone(key types.NamespacedName, pods int) []eventlog.Payload {
+// podGone is called for each pod of a group that has ended, with the number of the remaining ones.
+func (d *claimController) podGone(key types.NamespacedName, pods int) []eventlog.Payload {
 	if pods > 0 || !d.groups.leaving[key] {
 		return nil
 	}
 	return d.forgetGroup(key)
 }
 
-// forgetGroup gives the claims of a PodGroup that is gone back. Those that were made for it go too.
-func (d *devices) forgetGroup(key types.NamespacedName) (inputs []eventlog.Payload) {
+// forgetGroup frees the claims of a PodGroup that has ended. The ones that were made for it are deleted.
+func (d *claimController) forgetGroup(key types.NamespacedName) (inputs []eventlog.Payload) {
 	group := d.groups.objects[key]
 	delete(d.groups.objects, key)
 	delete(d.groups.leaving, key)
@@ -138,8 +138,8 @@ func (d *devices) forgetGroup(key types.NamespacedName) (inputs []eventlog.Paylo
 	return inputs
 }
 
-// unreserve takes a consumer off a claim, which gives its devices back if nobody else uses it.
-func (d *devices) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID) []eventlog.Payload {
+// unreserve removes a consumer from a claim, which frees its devices if it has no other.
+func (d *claimController) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID) []eventlog.Payload {
 	at := slices.IndexFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
 		return r.UID == consumer
 	})
@@ -159,7 +159,7 @@ func (d *devices) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID)
 }
 
 // giveBack gives claims of a PodGroup back of which no pod has a node, as the scheduler asks.
-func (c *Cluster) giveBack(e scheduler.Effect) (inputs []eventlog.Payload) {
+func (c *Cluster) giveBack(e *engine.Effect) (inputs []eventlog.Payload) {
 	g, ok := c.groupIndex[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}]
 	if ok && c.groups[g].running > 0 {
 		return nil
@@ -173,9 +173,9 @@ func (c *Cluster) giveBack(e scheduler.Effect) (inputs []eventlog.Payload) {
 	return inputs
 }
 
-// groupOf returns the PodGroup whose claims the pod may use; nil for none. waits says that it is not there yet: nothing
-// is made of templates for the pod before.
-func (d *devices) groupOf(pod *corev1.Pod) (group *schedulingv1beta1.PodGroup, waits bool) {
+// groupOf returns the PodGroup whose claims the pod may use; nil for none. waits says that it does not exist yet:
+// claims from templates are not made for the pod before.
+func (d *claimController) groupOf(pod *corev1.Pod) (group *schedulingv1beta1.PodGroup, waits bool) {
 	if !d.groups.on || pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil, false
 	}
@@ -193,13 +193,13 @@ func isOfGroup(pod *corev1.Pod, group *schedulingv1beta1.PodGroup, claim *corev1
 	return err == nil && to.UID == group.UID
 }
 
-// consumers returns for whom the pod's claims are reserved in its place.
-func (d *devices) consumers(pod *corev1.Pod) map[string]resourcev1.ResourceClaimConsumerReference {
+// consumers returns the consumers for which the pod's claims are reserved in its place.
+func (d *claimController) consumers(pod *corev1.Pod) map[string]resourcev1.ResourceClaimConsumerReference {
 	group, _ := d.groupOf(pod)
-	return cluster.GroupClaimsOf(pod, group)
+	return devices.GroupClaimsOf(pod, group)
 }
 
-// tellWaiting tells about the pods of a group that have waited for its PodGroup, with their claims.
+// tellWaiting returns the inputs for the pods of a group that have waited for its PodGroup, with their claims.
 func (c *Cluster) tellWaiting(key types.NamespacedName) (inputs []eventlog.Payload, err error) {
 	g, ok := c.groupIndex[key]
 	if !ok || c.groups[g].running+c.groups[g].pending == 0 || c.devices.groups.objects[key] == nil {

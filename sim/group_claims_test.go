@@ -10,16 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// grouped are the devices of a PodGroup g with a claim of a template, and two pods of it that are bound.
-func grouped(t *testing.T) (d devices, claim *resourcev1.ResourceClaim, a, b *corev1.Pod) {
+// grouped plays the claims of a PodGroup g with a claim of a template, and two pods of it that are bound.
+func grouped(t *testing.T) (d claimController, claim *resourcev1.ResourceClaim, a, b *corev1.Pod) {
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "gpus"}}
-	d = newDevices(&workload.Workload{ClaimTemplates: map[types.NamespacedName]*resourcev1.ResourceClaimTemplate{
-		{Namespace: "ns", Name: "gpus"}: template}}, Options{GroupClaims: true})
+	work := &workload.Workload{ClaimTemplates: map[types.NamespacedName]*resourcev1.ResourceClaimTemplate{
+		{Namespace: "ns", Name: "gpus"}: template}}
+	d = newClaimController(work, Options{GroupClaims: true})
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "group"}}
 	group.Spec.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{
 		{Name: "gpu", ResourceClaimTemplateName: &template.Name},
@@ -80,28 +82,28 @@ func TestClaimsOfAPodGroupStayUntilItsPodsAreGone(t *testing.T) {
 	}
 }
 
-// What the scheduler asks to give back is, unless a pod runs by now, or it is another claim.
+// The claims that the scheduler asks to free are freed, unless a pod runs by now, or the claim is another one.
 func TestClaimsAreGivenBackAsTheSchedulerAsks(t *testing.T) {
 	d, claim, _, _ := grouped(t)
 	c := &Cluster{devices: d, groupIndex: map[types.NamespacedName]int32{{Namespace: "ns", Name: "g"}: 0},
 		groups: []groupState{{running: 1}}}
-	effect := scheduler.Effect{Kind: scheduler.GiveBack, Namespace: "ns", Name: "g", UID: "group",
-		Devices: []eventlog.DeviceClaim{{Claim: claim.Name, UID: claim.UID}}}
-	if inputs := c.giveBack(effect); len(inputs) > 0 {
+	effect := engine.Effect{Effect: scheduler.Effect{Kind: scheduler.GiveBack, Namespace: "ns", Name: "g", UID: "group",
+		Devices: []eventlog.DeviceClaim{{Claim: claim.Name, UID: claim.UID}}}}
+	if inputs := c.giveBack(&effect); len(inputs) > 0 {
 		t.Errorf("while a pod runs: %+v", inputs[0])
 	}
 	c.groups[0].running = 0
 	other := effect
 	other.Devices = []eventlog.DeviceClaim{{Claim: claim.Name, UID: "other"}}
-	if inputs := c.giveBack(other); len(inputs) > 0 {
+	if inputs := c.giveBack(&other); len(inputs) > 0 {
 		t.Errorf("another claim: %+v", inputs[0])
 	}
-	inputs := c.giveBack(effect)
+	inputs := c.giveBack(&effect)
 	if len(inputs) != 1 || !reflect.DeepEqual(inputs[0].(*eventlog.Upserted).Object.(*resourcev1.ResourceClaim).Status,
 		resourcev1.ResourceClaimStatus{}) {
 		t.Errorf("%+v", inputs)
 	}
-	if inputs := c.giveBack(effect); len(inputs) > 0 {
+	if inputs := c.giveBack(&effect); len(inputs) > 0 {
 		t.Errorf("once more: %+v", inputs[0])
 	}
 }

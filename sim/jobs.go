@@ -6,8 +6,8 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
-// Report returns a row for each group of which a pod has arrived, and, with Options.Singles, for each pod of no group
-// that has: in the order in which they were submitted, by name where that is the same, groups before pods.
+// Report returns a row for each group of which a pod has arrived, and, with Options.Singles, for each arrived pod
+// without a group. The rows are in the order of submission, then by name, groups before pods.
 func (c *Cluster) Report() []report.Row {
 	var rows []report.Row
 	for i := range c.groups {
@@ -28,7 +28,7 @@ func (c *Cluster) Report() []report.Row {
 // Timeline returns how the simulation went, nil without Options.Timeline. It is called after Run.
 func (c *Cluster) Timeline() *report.Timeline { return c.timeline }
 
-// enqueue notes that the pod will be in the scheduler's queue once that is told about it.
+// enqueue notes that the pod will be in the scheduler's queue after the next inputs.
 func (c *Cluster) enqueue(p *podState) {
 	p.queued = true
 	if p.group >= 0 {
@@ -36,8 +36,8 @@ func (c *Cluster) enqueue(p *podState) {
 	}
 }
 
-// dequeue notes that it will not when the scheduler is told next, of its bind or its end. With the last pod of a group
-// in its queue goes what it has counted.
+// dequeue notes that the pod will not be in the scheduler's queue after the next inputs, which have its bind or its
+// end. The queue drops a group's counts with its last pod.
 func (c *Cluster) dequeue(i int32) {
 	p := &c.pods[i]
 	if !p.queued {
@@ -54,7 +54,7 @@ func (c *Cluster) dequeue(i int32) {
 	}
 }
 
-// countAttempts takes down the attempts at a pod of no group.
+// countAttempts records the attempts at a pod without a group.
 func (c *Cluster) countAttempts(i int32) {
 	if c.singles != nil {
 		name := c.name(i)
@@ -62,7 +62,7 @@ func (c *Cluster) countAttempts(i int32) {
 	}
 }
 
-// countRest takes down the attempts at whatever still is in the queue.
+// countRest records the attempts at the pods and groups that are still in the queue.
 func (c *Cluster) countRest() {
 	for i := range c.groups {
 		if g := &c.groups[i]; g.queued > 0 {
@@ -80,7 +80,7 @@ func (c *Cluster) countRest() {
 	}
 }
 
-// finishGroup notes that the last pod of a group is gone.
+// finishGroup notes that the last pod of a group has ended.
 func (c *Cluster) finishGroup(g *groupState) {
 	g.Ended, g.EndedAt = true, c.now
 	if g.stands {
@@ -89,7 +89,7 @@ func (c *Cluster) finishGroup(g *groupState) {
 	}
 }
 
-// readPriority takes down the priority that the scheduler gives a pod, for its group or for itself.
+// readPriority records the priority that the scheduler gives a pod, for its group or for the pod alone.
 func (c *Cluster) readPriority(i int32) {
 	p := &c.pods[i]
 	if p.group < 0 && c.singles == nil {
@@ -114,7 +114,7 @@ func priorityOf(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// single notes what happens to a pod of no group.
+// single notes an event of a pod without a group.
 func (c *Cluster) single(i int32, note func(*report.Times)) {
 	if c.singles != nil && c.pods[i].group < 0 {
 		note(&c.singles[i])

@@ -57,7 +57,7 @@ func (c *Cluster) changeNode(i, k int32) []eventlog.Payload {
 	return []eventlog.Payload{upserted(eventlog.Nodes, node)}
 }
 
-// nodeFails takes a node and its pods away.
+// nodeFails removes a node and its pods.
 func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
 	live := c.nodes[c.plans[i].Node.Name]
 	delete(c.nodes, live.object.Name)
@@ -127,8 +127,8 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, e
 	return append(inputs, waiting...), err
 }
 
-// podArrives creates a pod, for the first time or again. While there is a pod of its name it waits. A pod that names a
-// node which is not there is lost before it arrives.
+// podArrives creates a pod, for the first time or again. The pod waits while another pod has its name. A pod that
+// names a missing node is lost before it arrives.
 func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	name, uid := c.name(i), c.uid(i)
@@ -154,7 +154,7 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	}
 	if again {
 		c.befallen[i].cameAgain = true
-		c.setbacks(i, func(s *report.Setbacks) { s.CameAgain++ })
+		c.disruptions(i, func(s *report.Disruptions) { s.CameAgain++ })
 	} else {
 		c.single(i, func(t *report.Times) {
 			*t = report.Times{Submitted: c.now, CompleteAt: c.now, Complete: true, Priority: priorityOf(plan.Template)}
@@ -162,7 +162,7 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 		c.planChanges(i)
 	}
 	if nodeName != "" && node == nil {
-		// Its arrival and its end cancel out; whatever follows from its end does not.
+		// Its arrival and its end cancel out. Other consequences of its end do not.
 		return c.endPod(i, ending{how: report.Lost})[1:], nil
 	}
 	if node == nil {
@@ -174,7 +174,7 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	return c.tellPod(i, name.Name)
 }
 
-// tellPod tells about a pod as it is now, after the claims that are made for it.
+// tellPod returns the inputs for the present pod and the claims made for it.
 func (c *Cluster) tellPod(i int32, name string) ([]eventlog.Payload, error) {
 	pod := c.build(i, name)
 	if len(pod.Spec.ResourceClaims) == 0 {
@@ -187,8 +187,8 @@ func (c *Cluster) tellPod(i int32, name string) ([]eventlog.Payload, error) {
 	return append(inputs, upserted(eventlog.Pods, pod)), nil
 }
 
-// withClaims returns the pod as it is now with the names of the claims that were made of templates for it; nil if it
-// has no claim.
+// withClaims returns the present pod with the names of the claims that were made from templates for it; nil if it has
+// no claim.
 func (c *Cluster) withClaims(i int32, name string) *corev1.Pod {
 	if _, made := c.devices.made[c.pods[i].uid]; !made && len(c.pods[i].template.Spec.ResourceClaims) == 0 {
 		return nil
@@ -198,8 +198,8 @@ func (c *Cluster) withClaims(i int32, name string) *corev1.Pod {
 	return pod
 }
 
-// planChanges queues what is planned for a pod that arrives, at its deadline and before. It holds for a pod that comes
-// in its place, too.
+// planChanges queues the planned changes of a pod that arrives, up to its deadline. They also hold for a pod that
+// comes in its place.
 func (c *Cluster) planChanges(i int32) {
 	plan := &c.work.Pods[i]
 	if plan.Deadline > 0 {
@@ -225,7 +225,7 @@ func (c *Cluster) memberArrives(g *groupState, plan *workload.PodPlan, again boo
 	c.checkGang(g)
 }
 
-// build makes the pod as it is now.
+// build makes the present pod.
 func (c *Cluster) build(i int32, name string) *corev1.Pod {
 	p := &c.pods[i]
 	pod := c.work.Pods[i].Build(p.template, p.uid, p.arrived)
@@ -273,7 +273,7 @@ func (c *Cluster) start(i int32, node *liveNode) {
 	})
 }
 
-// job is what kind of job the group is.
+// job returns the group's kind of job.
 func (g *groupState) job() report.Job {
 	if g.counted {
 		return report.Gang
@@ -330,13 +330,14 @@ func (c *Cluster) checkWaiting(g *groupState) {
 	}
 }
 
-// ending is how a pod ends, and what preempted it, if that is known.
+// ending describes the end of a pod, and the entity that preempted it, if that is known.
 type ending struct {
 	how report.Outcome
 	by  string
 }
 
-// plannedEnd is how a pod ends whose time is over: if it was to run for longer, its own deadline has cut it short.
+// plannedEnd returns the outcome of a pod whose time is over: if it was to run for longer, its own deadline has cut it
+// short.
 func (c *Cluster) plannedEnd(i int32) report.Outcome {
 	if plan := &c.work.Pods[i]; plan.Duration == 0 || plan.Runs() < plan.Duration {
 		return report.Failed
@@ -344,8 +345,8 @@ func (c *Cluster) plannedEnd(i int32) report.Outcome {
 	return report.Completed
 }
 
-// endPod takes a pod away. The inputs begin with what tells about its own end; the deletion of its group follows if it
-// was the last member.
+// endPod removes a pod. The inputs begin with its own end; the deletion of its group follows if it was the last
+// member.
 func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	name := c.name(i)
@@ -360,7 +361,7 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	} else {
 		c.account.Left()
 	}
-	again := end.how.IsSetback() && c.setBack(i, end, ran)
+	again := end.how.IsDisruption() && c.disrupt(i, end, ran)
 	c.account.Gone(again)
 	if p.group < 0 && end.how == report.Completed && plan.Template.Spec.NodeName == "" {
 		run := c.now - p.bound
@@ -380,7 +381,7 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	}
 	var inputs []eventlog.Payload
 	if phase, told := endPhases[end.how]; told && p.group >= 0 {
-		// Whether a gang misses a member that goes depends on how it ended.
+		// Whether a gang misses a member that ends depends on the member's outcome.
 		pod := plan.Build(template, uid, p.arrived)
 		pod.Name, pod.Spec.NodeName, pod.Status.Phase = name.Name, on.object.Name, phase
 		inputs = append(inputs, upserted(eventlog.Pods, pod))
@@ -393,12 +394,12 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	return append(inputs, c.leaveGroup(p, end.how, ran, again)...)
 }
 
-// endPhases are the phases in which pods end by themselves.
+// endPhases are the phases in which pods end on their own.
 var endPhases = map[report.Outcome]corev1.PodPhase{
 	report.Completed: corev1.PodSucceeded, report.Failed: corev1.PodFailed,
 }
 
-// leaveGroup counts a member off that ran or did not, and deletes its group if it was the last one and does not come
+// leaveGroup subtracts a member, which ran or did not, and deletes its group if it was the last one and does not come
 // again.
 func (c *Cluster) leaveGroup(p *podState, how report.Outcome, ran, again bool) []eventlog.Payload {
 	if p.group < 0 {
@@ -426,8 +427,8 @@ func (c *Cluster) leaveGroup(p *podState, how report.Outcome, ran, again bool) [
 	return append(inputs, c.leaveForGood(g)...)
 }
 
-// fall notes how the member went with which the group fell below its minimum, if it stood, or a member of a group that
-// never did.
+// fall notes the outcome of the member with which the group fell below its minimum, if stood, or of a member of a
+// group that never had its minimum.
 func (g *groupState) fall(how report.Outcome, stood bool) {
 	g.cause = how
 	if !stood {
@@ -443,7 +444,7 @@ func (g *groupState) fall(how report.Outcome, stood bool) {
 	}
 }
 
-// leaveForGood counts a planned member off, and deletes the group if it was the last one.
+// leaveForGood subtracts a planned member, and deletes the group if it was the last one.
 func (c *Cluster) leaveForGood(g *groupState) []eventlog.Payload {
 	if g.left--; g.left > 0 {
 		return nil
@@ -458,7 +459,7 @@ func (c *Cluster) leaveForGood(g *groupState) []eventlog.Payload {
 	return append(gone, c.devices.groupGoes(g.name, 0)...)
 }
 
-// declare takes in an object that declares the group, or its change.
+// declare adds or changes an object that declares the group.
 func (g *groupState) declare(o groupObject) {
 	g.withdraw(o.resource)
 	g.objects = append(g.objects, o)
@@ -468,12 +469,12 @@ func (g *groupState) declare(o groupObject) {
 	})
 }
 
-// withdraw takes one away.
+// withdraw removes one.
 func (g *groupState) withdraw(resource eventlog.Resource) {
 	g.objects = slices.DeleteFunc(g.objects, func(o groupObject) bool { return o.resource == resource })
 }
 
-// startNext lets the next pod of a batch arrive, now. One whose deadline is over never does.
+// startNext lets the next pod of a batch arrive, now. A pod whose deadline is over never does.
 func (c *Cluster) startNext(b *workload.Batch) {
 	batch := c.batches[b]
 	for len(batch.waiting) > 0 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
@@ -23,7 +23,7 @@ func (r *recorder) append(now time.Time, p eventlog.Payload) {
 		eventlog.Entry{Seq: uint64(len(r.entries) + 1), Epoch: 1, Time: eventlog.TimeOf(now), Payload: p})
 }
 
-func (r *recorder) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+func (r *recorder) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error) {
 	if len(inputs) == 0 {
 		r.append(now, &eventlog.Tick{})
 	}
@@ -33,14 +33,14 @@ func (r *recorder) Step(ctx context.Context, now time.Time, inputs []eventlog.Pa
 		}
 		r.append(now, in)
 	}
-	effects, err := r.Scheduler.Step(ctx, now, inputs)
-	for i, e := range effects {
+	ready, err := r.Scheduler.Step(ctx, now, inputs)
+	for i, e := range ready.Effects {
 		r.append(now, &eventlog.Decision{
 			Cycle: uint64(len(r.entries)) + uint64(i), Namespace: e.Namespace, Name: e.Name, UID: e.UID,
 			Outcome: eventlog.Scheduled, Node: e.Node,
 		})
 	}
-	return effects, err
+	return ready, err
 }
 
 // export writes the log as lines.

@@ -147,7 +147,7 @@ func TestEachPodAndGangHasOneOutcomeAndTheLogSaysTheSame(t *testing.T) {
 	}
 }
 
-// naivePod is what the log says about the pod of one UID.
+// naivePod has the facts in the log about the pod of one UID.
 type naivePod struct {
 	name    types.NamespacedName
 	group   string
@@ -165,14 +165,14 @@ type naivePod struct {
 	how     report.Outcome
 }
 
-// naiveGang is what the log says about a gang.
+// naiveGang has the facts in the log about a gang.
 type naiveGang struct {
 	minimum, members, arrived, running, completed, pending, pendingAgain int
 	stands, stood, deleted                                               bool
 	cause                                                                report.Outcome
 }
 
-// naiveCount is what a log says about a simulation.
+// naiveCount has the facts in a log about a simulation.
 type naiveCount struct {
 	pods           map[types.UID]*naivePod
 	ended          map[report.Outcome]int
@@ -319,7 +319,7 @@ func (n *naiveCount) deleted(pod *naivePod, at time.Time, nodeGone bool, g *naiv
 		pod.how = report.Withdrawn
 	}
 	n.ended[pod.how]++
-	if pod.bound && pod.how.IsSetback() {
+	if pod.bound && pod.how.IsDisruption() {
 		n.lost[pod.how] += pod.gpus * at.Sub(pod.boundAt).Seconds()
 	}
 	if g == nil {
@@ -346,7 +346,7 @@ func (n *naiveCount) deleted(pod *naivePod, at time.Time, nodeGone bool, g *naiv
 	}
 }
 
-// outcome is that of a gang at the end of the log.
+// outcome is the outcome of a gang at the end of the log.
 func (g *naiveGang) outcome() report.Outcome {
 	switch {
 	case g.arrived == 0:
@@ -363,14 +363,14 @@ func (g *naiveGang) outcome() report.Outcome {
 	return g.cause
 }
 
-// compare compares with what the simulation says about itself.
+// compare compares the count with the simulation's own figures.
 func (n *naiveCount) compare(t *rapid.T, sum report.Summary, rows []report.Row, requeue sim.Requeue) {
 	pods := sum.Pods
 	if all := pods.Completed + pods.Running + pods.Preempted + pods.Lost + pods.Evicted + pods.Failed + pods.Withdrawn +
 		pods.Pending + pods.PendingAgain + pods.NotArrived; all != pods.Total {
 		t.Fatalf("the outcomes of pods do not add up: %+v", pods)
 	}
-	setbacks := n.ended[report.Preempted] + n.ended[report.Lost] + n.ended[report.Evicted]
+	disruptions := n.ended[report.Preempted] + n.ended[report.Lost] + n.ended[report.Evicted]
 	for _, c := range []struct {
 		what      string
 		got, want int
@@ -381,7 +381,7 @@ func (n *naiveCount) compare(t *rapid.T, sum report.Summary, rows []report.Row, 
 		{"withdrawn", pods.Withdrawn, n.ended[report.Withdrawn]},
 		{"running", pods.Running, n.running},
 		{"pending, for the first time or again", pods.Pending + pods.PendingAgain, n.waits},
-		{"gone for good before their end", pods.Preempted + pods.Lost + pods.Evicted, setbacks - n.again},
+		{"gone for good before their end", pods.Preempted + pods.Lost + pods.Evicted, disruptions - n.again},
 	} {
 		if c.got != c.want {
 			t.Fatalf("pods %s: %d, by the log %d\n%+v", c.what, c.got, c.want, pods)

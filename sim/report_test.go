@@ -19,7 +19,7 @@ func reported(t *testing.T, text string, opts Options) (string, *Cluster, report
 		t.Fatal(err)
 	}
 	f := newFirstFit(t)
-	f.quiet = true
+	f.noTranscript = true
 	sum, err := c.Run(t.Context(), f, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ ml/loose,1,5,5,5,6.000000001,0,completed,6.000000001,0,0,0,0,0,,0
 	if j := sum.Jobs; j.Placed != 5 || j.Finished != 4 || j.MeanWaitSeconds != 0 || j.MeanBoundedSlowdown != 1 {
 		t.Errorf("%+v", j)
 	}
-	// Of what has not happened by then nothing is told.
+	// Later events are not in the report.
 	if got, _, _ := reported(t, work, Options{Until: 3 * time.Second}); got != head+
 		"ml/huge,1,0,0,,,0,pending,,0,0,0,0,0,,0\nml/a,1,1.5,1.5,1.5,2.5,0,completed,2.5,0,0,0,0,0,,0\n"+
 		"ml/b,1,1.5,,,,0,pending,,0,0,0,0,0,,0\nml/never,1,2,,,,0,pending,,0,0,0,0,0,,0\n" {
@@ -110,8 +110,8 @@ ml/c,1,12,12,30,32,0,completed,32,0,0,0,0,0,,0
 	if got != want {
 		t.Fatalf("got\n%s", got)
 	}
-	// Of the gangs (0 + 9) / 2 and (1 + 29/20) / 2, of the pod 18 and 20/10; of all the jobs together
-	// (0 + 9 + 18) / 3 and (1 + 29/20 + 20/10) / 3.
+	// The gangs give (0 + 9) / 2 and (1 + 29/20) / 2, the pod 18 and 20/10, and all jobs together (0 + 9 + 18) / 3 and
+	// (1 + 29/20 + 20/10) / 3.
 	gangs, pods := sum.GangJobs, sum.PodJobs
 	if gangs != (report.JobMeans{Placed: 2, MeanWaitSeconds: 4.5, Finished: 2,
 		MeanBoundedSlowdown: (1 + 29.0/20) / 2}) ||

@@ -8,8 +8,8 @@ type tally struct {
 	cameAgain bool
 }
 
-// results says, at the end, what became of each planned pod and of each gang. It writes the groups' and single pods'
-// outcomes down for Report.
+// results returns, at the end, the outcome of each planned pod and of each gang. It records the outcomes of groups and
+// single pods for Report.
 func (c *Cluster) results() report.Results {
 	var r report.Results
 	r.Requeued.Policy = c.opts.Requeue.String()
@@ -53,7 +53,7 @@ func (c *Cluster) results() report.Results {
 	return r
 }
 
-// countAgain counts a pod or a gang by what befell it.
+// countAgain counts a pod or a gang by its disruptions.
 func countAgain(r *report.RequeuedCounts, preempted, lost, evicted, cameAgain bool, outcome report.Outcome) {
 	completed := outcome == report.Completed
 	if preempted {
@@ -67,7 +67,7 @@ func countAgain(r *report.RequeuedCounts, preempted, lost, evicted, cameAgain bo
 	}
 }
 
-// outcome is what has become of a planned pod.
+// outcome is the outcome of a planned pod.
 func (c *Cluster) outcome(i int32) report.Outcome {
 	p := &c.pods[i]
 	switch p.phase {
@@ -81,16 +81,16 @@ func (c *Cluster) outcome(i int32) report.Outcome {
 	case running:
 		return report.Running
 	}
-	return p.ended // NotArrived if it never came
+	return p.ended // NotArrived if it never arrived
 }
 
 // isGang reports whether the workload, or a pod that came, asks for a minimum.
 func (g *groupState) isGang() bool { return g.planned || g.counted }
 
-// outcome is what has become of a group, by the outcomes of its planned pods.
+// outcome is the outcome of a group, by the outcomes of its planned pods.
 //
-// A gang that lost its minimum is what took it, even if other members run on, until enough have come again. A group
-// without a minimum is what it has a pod of, first those that may still do something.
+// The outcome of a gang that lost its minimum is the cause, even if other members still run, until enough have come
+// again. A group without a minimum has the outcome of one of its pods, preferring pods that may still do something.
 func (g *groupState) outcome(pods *tally) report.Outcome {
 	need, waiting := g.need, pods.Pending+pods.PendingAgain
 	if !g.isGang() || need == 0 {

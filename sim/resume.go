@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -16,23 +17,23 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// A Resumption continues with a simulation of which only the log is left. It is a Scheduler, for Cluster.Run on a new
-// Cluster of the same plans: as long as the log has entries it answers as they say, so that the cluster comes to where
-// it was, and where they end it hands over to a scheduler that was opened on the log.
+// A Resumption continues a simulation of which only the log is left. It is a Scheduler, for Cluster.Run on a new
+// Cluster of the same plans. While the log has entries it gives their answers, so that the cluster reaches its old
+// state. At the end of the log it hands over to a scheduler that was opened on the log.
 //
-// Inputs are compared with those of the log, because the cluster is made of them: if they differ, the log is of
-// another simulation. Recorded decisions are facts: no plugin is asked whether it would decide so again.
+// It compares inputs with the log's, because the cluster consists of them: if they differ, the log is from another
+// simulation. Recorded decisions are facts: no plugin has to repeat them.
 //
-// The step with which the log ends may be there in part: what is left of it goes to the new scheduler. The effects of
-// that step were perhaps carried out, in a cluster that is lost. The cluster gets them from the new scheduler, which
-// has to ask again for whatever has no result.
+// The log may end with a part of a step: the rest of the inputs goes to the new scheduler. The effects of that step
+// were perhaps carried out, in a cluster that is lost. The cluster gets them from the new scheduler, which has to ask
+// again for every effect without a result.
 type Resumption struct {
 	machine  *scheduler.Machine
 	config   []byte
 	open     func(now time.Time) (Scheduler, error)
 	live     Scheduler // nil while the log has entries
 	released uint64    // effects up to this entry were given out
-	// evicting are the decisions of the last step told that evict pods, by their entries.
+	// evicting are the decisions of the last replayed step that evict pods, by their entries.
 	evicting map[uint64]*eventlog.Decision
 
 	next  func() (eventlog.Entry, error, bool)
@@ -42,9 +43,9 @@ type Resumption struct {
 
 // OtherSimulationError says that a log was not written by the simulation that is to continue with it.
 type OtherSimulationError struct {
-	// Seq is the first entry that is not as this simulation has it.
+	// Seq is the first entry that differs in this simulation.
 	Seq uint64
-	// Recorded and Expected say what the log and this simulation have there; Expected is "" if it has ended.
+	// Seq is the first entry that differs in this simulation.
 	Recorded, Expected string
 }
 
@@ -59,9 +60,9 @@ func (e *OtherSimulationError) Error() string {
 		e.Recorded, e.Expected)
 }
 
-// Resume makes a Resumption of all entries of a log. m is an empty Machine whose plugins the log's configuration may
-// name, config the configuration that the simulation is to have, and open opens the scheduler that continues behind
-// the last entry, at a virtual time that is the last step's. Close must be called.
+// Resume makes a Resumption of all entries of a log. m is an empty Machine with the plugins that the log's
+// configuration may name, and config is the simulation's configuration. open opens the scheduler that continues after
+// the last entry, at the virtual time of the last step. Close must be called.
 func Resume(entries iter.Seq2[eventlog.Entry, error], m *scheduler.Machine, config []byte,
 	open func(now time.Time) (Scheduler, error)) *Resumption {
 	r := &Resumption{machine: m, config: config, open: open}
@@ -69,11 +70,11 @@ func Resume(entries iter.Seq2[eventlog.Entry, error], m *scheduler.Machine, conf
 	return r
 }
 
-// Close ends the reading of the log. It is called when the Cluster has run.
+// Close ends the reading of the log. It is called after Cluster.Run.
 func (r *Resumption) Close() { r.stop() }
 
-// Finished says, after Run, whether the whole log was told again; otherwise the error, an
-// *OtherSimulationError, names the first entry that was not.
+// Finished returns, after Run, an error unless the whole log was replayed: an *OtherSimulationError that names the
+// first entry that was not.
 func (r *Resumption) Finished() error {
 	if r.live != nil {
 		return nil
@@ -90,21 +91,12 @@ func (r *Resumption) Finished() error {
 	}
 }
 
-// view is the View of the log's entries, as far as they are told, or of the new scheduler.
+// view is the View of the replayed entries, or of the new scheduler.
 func (r *Resumption) view() View {
 	if r.live != nil {
 		return r.live
 	}
 	return viewOf(func() *scheduler.Machine { return r.machine })
-}
-
-// BindingCycle implements Scheduler. Plugins are asked again the outcome of a bind that the log has: they have to
-// answer the same.
-func (r *Resumption) BindingCycle(uid types.UID) *framework.Binding {
-	if r.live != nil {
-		return r.live.BindingCycle(uid)
-	}
-	return r.machine.BindingCycle(uid)
 }
 
 // GangAttempts implements Scheduler.
@@ -120,28 +112,11 @@ func (r *Resumption) PodAttempts(namespace, name string) int {
 // Priority implements Scheduler.
 func (r *Resumption) Priority(uid types.UID) (int32, bool) { return r.view().Priority(uid) }
 
-// Eviction implements Scheduler. What the log's last step asked for is asked for again by the new scheduler, which was
-// not there when it was decided.
-func (r *Resumption) Eviction(seq uint64) *eventlog.Decision {
-	if d := r.evicting[seq]; d != nil || r.live == nil {
-		return d
-	}
-	return r.live.Eviction(seq)
-}
-
 // Reservations implements Scheduler.
 func (r *Resumption) Reservations() []report.Reservation { return r.view().Reservations() }
 
-// Wake implements Scheduler.
-func (r *Resumption) Wake() (time.Time, bool) {
-	if r.live != nil {
-		return r.live.Wake()
-	}
-	return r.machine.Wake()
-}
-
 // Step implements Scheduler.
-func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error) {
 	if r.live != nil {
 		return r.live.Step(ctx, now, inputs)
 	}
@@ -151,24 +126,47 @@ func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.
 	}
 	left, ended, err := r.tell(eventlog.TimeOf(now), expected)
 	if err != nil {
-		return nil, err
+		return engine.Ready{}, err
 	}
 	if !ended {
-		effects := r.machine.EffectsAfter(r.released)
-		r.released = r.machine.Seq()
-		return effects, nil
+		return r.told(), nil
 	}
 	if r.live, err = r.open(now); err != nil {
-		return nil, err
+		return engine.Ready{}, err
 	}
 	if len(inputs) == 0 {
-		left = nil // it logs by itself that time passed
+		left = nil // it logs on its own that time passed
 	}
-	return r.live.Step(ctx, now, left)
+	ready, err := r.live.Step(ctx, now, left)
+	for i := range ready.Effects { // the new scheduler was not there when the last step's were decided
+		if x := &ready.Effects[i]; x.Decision == nil {
+			x.Decision = r.evicting[x.Seq]
+		}
+	}
+	return ready, err
 }
 
-// tell applies the entries of one step. If the log ends with it or in it, ended is true and left are the inputs
-// that are not in it.
+// told is what the log's entries ask for that were told in a step. Plugins are asked again what came of a bind that the
+// log has: they have to answer the same.
+func (r *Resumption) told() (ready engine.Ready) {
+	for _, x := range r.machine.EffectsAfter(r.released) {
+		effect := engine.Effect{Effect: x, Decision: r.evicting[x.Seq]}
+		if x.Kind == scheduler.Bind {
+			if cycle := r.machine.BindingCycle(x.UID); cycle != nil {
+				effect.Binding = cycle
+			}
+		}
+		ready.Effects = append(ready.Effects, effect)
+	}
+	r.released = r.machine.Seq()
+	if at, ok := r.machine.Wake(); ok {
+		ready.Wake = at
+	}
+	return ready
+}
+
+// tell applies the entries of one step. If the log ends with it or in it, ended is true and left are the inputs that
+// are not in it.
 func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []eventlog.Payload, ended bool,
 	err error) {
 	restarted := false
@@ -199,7 +197,7 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 				}
 			} else if _, tick := p.(*eventlog.Tick); !tick || !restarted || e.Time != r.machine.Now() {
 				return nil, false, nil // it is the next step's
-			} // else whoever opened the log again had to log that this step's time had come, to continue with it
+			} // otherwise the program that opened the log again logged that this step's time had come
 		}
 		r.ahead = r.ahead[1:]
 		if err := r.machine.Apply(*e); err != nil {
@@ -211,7 +209,7 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 // peek returns the next entry, nil at the end of the log.
 func (r *Resumption) peek() (*eventlog.Entry, error) { return r.look(0) }
 
-// look returns the entry behind as many others, nil where the log has ended.
+// look returns the entry after behind others, nil after the end of the log.
 func (r *Resumption) look(behind int) (*eventlog.Entry, error) {
 	for len(r.ahead) <= behind {
 		e, err, ok := r.next()
@@ -225,7 +223,7 @@ func (r *Resumption) look(behind int) (*eventlog.Entry, error) {
 
 // answerTo returns what the log has as the answer to a question to HTTP extenders that the last step told has asked;
 // nil if it ends before, or if it is of another simulation: answers are among the inputs of the next step.
-func (r *Resumption) answerTo(e scheduler.Effect) (*eventlog.ExtenderResult, error) {
+func (r *Resumption) answerTo(e *engine.Effect) (*eventlog.ExtenderResult, error) {
 	for i := 0; r.live == nil; i++ {
 		next, err := r.look(i)
 		if err != nil || next == nil {
@@ -243,7 +241,7 @@ func (r *Resumption) answerTo(e scheduler.Effect) (*eventlog.ExtenderResult, err
 	return nil, nil
 }
 
-// take compares a recorded input with the first of inputs and returns the others.
+// take compares a recorded input with the first of inputs, and returns the others.
 func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog.Payload) ([]eventlog.Payload, error) {
 	input := asRecorded(e.Payload, trimmed(inputs[0]))
 	here := e
@@ -277,7 +275,8 @@ func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog
 
 // trimmed returns the input as this version logs it.
 func trimmed(input eventlog.Payload) eventlog.Payload {
-	if up, ok := input.(*eventlog.Upserted); ok && !eventlog.IsOwn(up.Resource) { // those are read trimmed
+	// own objects are trimmed when they are read
+	if up, ok := input.(*eventlog.Upserted); ok && !eventlog.IsOwn(up.Resource) {
 		return &eventlog.Upserted{Resource: up.Resource, Object: eventlog.Trim(up.Resource, up.Object)}
 	}
 	return input

@@ -35,7 +35,7 @@ type story struct {
 	config  []byte
 	until   time.Duration
 	requeue sim.Requeue
-	// made is told the cluster, if it is not nil.
+	// made, if not nil, is called with the cluster.
 	made func(*sim.Cluster)
 	// ahead has the simulation continue while what was decided is being made durable.
 	ahead bool
@@ -145,10 +145,10 @@ func told(t testing.TB, log engine.Log) []string {
 	return all
 }
 
-// state is the whole state that a log gives except for its position. Every restart of a writer adds an entry, so the
-// number of entries and that of epochs are other ones than without restarts; nothing else may be. The two are at the
-// beginning of the state's encoding; decisions' numbers are in it only as long as effects are outstanding or pods
-// wait, which at the end of a simulation is not so.
+// state is the whole state of a log, except for its position. Every restart of a writer adds an entry, so the numbers
+// of entries and epochs differ from a run without restarts; nothing else may differ. The two numbers are at the
+// beginning of the state's encoding. It has decisions' numbers only while effects are outstanding or pods wait, and at
+// the end of a simulation neither is so.
 func state(t testing.TB, log engine.Log) []byte {
 	t.Helper()
 	m := scheduler.New(transcripts.Registry())
@@ -182,7 +182,7 @@ func state(t testing.TB, log engine.Log) []byte {
 	return rest
 }
 
-// ending is what is the same however often a simulation was stopped.
+// ending has the facts that stay the same however often a simulation was stopped.
 type ending struct {
 	told  []string
 	state []byte
@@ -268,7 +268,7 @@ func TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped(t *testing.T) 
 	}
 }
 
-// TestALogWhoseBindResultsNameNoDecisionIsResumed: that is how earlier versions wrote them.
+// TestALogWhoseBindResultsNameNoDecisionIsResumed resumes a log as earlier versions wrote it.
 func TestALogWhoseBindResultsNameNoDecisionIsResumed(t *testing.T) {
 	s := troubledDemo(t)
 	whole, want := s.run(t)
@@ -320,8 +320,8 @@ const contestedStory = `---
 {apiVersion: v1, kind: Pod, metadata: {name: single, annotations: {rollcall.dev/arrival: 5m, rollcall.dev/duration: 50m}}, spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}}
 `
 
-// TestASimulationInWhichPodsComeAgainIsResumedAfterAnyEntry is the same for a contested cluster. What is reported is
-// the same, too: what preempted whom is in decisions that only the stopped process had made.
+// TestASimulationInWhichPodsComeAgainIsResumedAfterAnyEntry is the same for a contested cluster. The report stays the
+// same, too, although only decisions made by the stopped process show what preempted a pod.
 func TestASimulationInWhichPodsComeAgainIsResumedAfterAnyEntry(t *testing.T) {
 	s := troubledDemo(t)
 	var err error

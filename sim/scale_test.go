@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
@@ -19,17 +20,15 @@ type oneNode struct {
 	binds int
 }
 
-func (*oneNode) Wake() (time.Time, bool) { return time.Time{}, false }
-
-func (o *oneNode) Step(_ context.Context, _ time.Time, inputs []eventlog.Payload) (effects []scheduler.Effect,
-	err error) {
+func (o *oneNode) Step(_ context.Context, _ time.Time, inputs []eventlog.Payload) (engine.Ready, error) {
+	var effects []scheduler.Effect
 	for _, in := range inputs {
 		if up, ok := in.(*eventlog.Upserted); ok && up.Resource == eventlog.Pods {
 			o.binds++
 			effects = append(effects, scheduler.Effect{Kind: scheduler.Bind, UID: up.Object.GetUID(), Node: "node-00"})
 		}
 	}
-	return effects, nil
+	return ready(effects), nil
 }
 
 func TestALargeWorkloadRunsToItsEnd(t *testing.T) {

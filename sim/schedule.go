@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// eventKind says what happens. At one instant events happen in the order of these numbers.
+// eventKind is the kind of an event. Events at one instant happen in the order of these numbers.
 type eventKind uint8
 
 const (
@@ -19,13 +19,13 @@ const (
 	podArrives
 )
 
-// event is something that the virtual cluster does by itself.
+// event is an event that the virtual cluster causes itself.
 type event struct {
 	at   time.Duration
 	kind eventKind
-	// index is the plan's: of a node, pod or object by kind. Plans with equal times go in their order.
+	// index is the index of the plan: of a node, pod or object, by kind. Plans with equal times keep their order.
 	index int32
-	// sub tells the changes of one node or pod apart.
+	// sub is the number of the change of a node or pod.
 	sub int32
 }
 
@@ -69,5 +69,5 @@ func (s *schedule) Pop() any {
 // add queues an event.
 func (s *schedule) add(e event) { heap.Push(s, e) }
 
-// next takes the earliest event out.
+// next removes the earliest event and returns it.
 func (s *schedule) next() event { return heap.Pop(s).(event) }

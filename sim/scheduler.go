@@ -11,66 +11,56 @@ import (
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
-// Scheduler is what a simulation drives. Stepping and Advancing make one of an engine.
+// Scheduler is a scheduler as a simulation drives it. Stepping and Advancing make one from an engine.
 type Scheduler interface {
-	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the effects.
-	// Without inputs it is called because Wake's time has come. now never goes back. The inputs' objects share parts
-	// with each other and must not be changed. Decisions need not be durable when their effects are returned: all that
-	// comes of these in a virtual cluster are later inputs. But nobody must be told about the simulation's end before
-	// all is durable.
-	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
-	// Wake returns when time alone will make work; false if it never will.
-	Wake() (time.Time, bool)
-	// Eviction returns the decision at entry seq, which asked for an eviction that the last step returned; nil if it is
-	// not known.
-	Eviction(seq uint64) *eventlog.Decision
-	// BindingCycle returns the binding cycle of a pod whose bind the last step returned, nil if no plugin takes part in
-	// it.
-	BindingCycle(uid types.UID) *framework.Binding
+	// Step takes inputs in at virtual time now, and decides until nothing is left to decide. Without inputs it is
+	// called because the time of the last Ready's Wake has come. now never goes back. The inputs' objects share parts
+	// with each other and must not be changed. Decisions need not be durable when the Ready has their effects: all that
+	// comes of these in a virtual cluster are later inputs. But nobody must be told of the simulation's end before all
+	// is durable.
+	//
+	// Of the Ready the simulation uses Effects and Wake. It does what it is asked for at once, so nothing is left to
+	// withdraw.
+	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error)
 	View
 }
 
-// View is what reports and timelines read of a scheduler, as it stands after its last step.
+// View is the part of a scheduler's state, after its last step, that reports and timelines read.
 type View interface {
-	// GangAttempts returns how often the scheduler has begun to place the gang, with the gangs that are admitted with
-	// it if there are such, and PodAttempts how often a pod of no gang; 0 for one that is not in its queue.
+	// GangAttempts returns the number of times that the scheduler began to place the gang, together with the gangs
+	// admitted with it. PodAttempts is the same for a pod without a gang. Both are 0 for one that is not in its queue.
 	GangAttempts(namespace, name string) int
 	PodAttempts(namespace, name string) int
-	// Priority returns the priority that the scheduler gives the pod, with its gang if it is in one; ok is false for a
-	// pod that it does not have.
+	// Priority returns the priority that the scheduler gives the pod, or its gang if it is in one; ok is false for an
+	// unknown pod.
 	Priority(uid types.UID) (priority int32, ok bool)
-	// Reservations returns the reservations that stand.
+	// Reservations returns the present reservations.
 	Reservations() []report.Reservation
 }
 
 // Stepping returns a Scheduler of an engine whose steps wait until everything is durable.
-func Stepping(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Step} }
+func Stepping(e *engine.Engine) Scheduler { return driven{viewOf(e.Machine), e.Step} }
 
-// Advancing returns a Scheduler of an engine that continues while its decisions are being made durable. The engine
-// must release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait
-// for the disk (engine.Engine.Sync).
-func Advancing(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Advance} }
+// Advancing returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must
+// release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the
+// disk (engine.Engine.Sync).
+func Advancing(e *engine.Engine) Scheduler { return driven{viewOf(e.Machine), e.Advance} }
 
 // driven is an engine as a Scheduler.
 type driven struct {
-	*engine.Engine
 	View
-	step func(context.Context, time.Time, []eventlog.Payload) ([]scheduler.Effect, error)
+	step func(context.Context, time.Time, []eventlog.Payload) (engine.Ready, error)
 }
 
 // Step implements Scheduler.
-func (d driven) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+func (d driven) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error) {
 	return d.step(ctx, now, inputs)
 }
-
-// BindingCycle implements Scheduler.
-func (d driven) BindingCycle(uid types.UID) *framework.Binding { return d.Machine().BindingCycle(uid) }
 
 // viewOf is the View of the Machine that the function returns.
 type viewOf func() *scheduler.Machine

@@ -29,7 +29,7 @@ func newStorage() storage {
 	}
 }
 
-// remember keeps an object that is about storage.
+// remember keeps an object about storage.
 func (s *storage) remember(o eventlog.Object) {
 	switch o := o.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -53,7 +53,7 @@ func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
 	}
 }
 
-// bindClaims binds the claims of a placement on a node, all or none, and returns the inputs that tell about it.
+// bindClaims binds the claims of a placement on a node, all or none, and returns the resulting inputs.
 func (s *storage) bindClaims(namespace string, wanted []eventlog.VolumeClaim, node *corev1.Node,
 	now time.Time) ([]eventlog.Payload, error) {
 	var volumes []*corev1.PersistentVolume

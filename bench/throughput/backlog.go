@@ -73,8 +73,8 @@ func NewTurns(b workload.Backlog, now time.Time) *Turns {
 	return &Turns{Backlog: b, now: now, bound: map[int]int{}, shrunk: map[int]bool{}}
 }
 
-// Step gives a scheduler inputs at a time, and returns its effects.
-type Step func(now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
+// Step is how a scheduler is given inputs at a time, and says what is to be done.
+type Step func(now time.Time, inputs []eventlog.Payload) ([]engine.Effect, error)
 
 // Load gives a scheduler the nodes and their running pods.
 func (t *Turns) Load(step Step) error {
@@ -145,13 +145,14 @@ func (t *Turns) give(step Step) error {
 		if err != nil {
 			return err
 		}
-		for _, effect := range effects {
+		for i := range effects {
+			effect := &effects[i].Effect
 			if effect.Kind != scheduler.Bind {
 				return errors.New("the scheduler evicts a pod, for which the backlog gives no reason")
 			}
 			t.inputs = append(t.inputs,
 				&eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
-			t.note(&effect)
+			t.note(effect)
 		}
 	}
 	return nil
@@ -205,21 +206,21 @@ func RunBacklog(ctx context.Context, o BacklogOptions) (r *BacklogResult, err er
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	e, err := engine.Open(ctx, log, start, engine.Options{
 		Registry: plugins.NewRegistry(), Config: config, Version: o.Version,
-		Observe: func(c engine.Commit) error {
-			for i := range c.Entries {
-				if _, ok := c.Entries[i].Payload.(*eventlog.Decision); ok {
-					decisions++
-				}
-			}
-			return nil
-		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	step := func(now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-		return e.Step(ctx, now, inputs)
+	step := func(now time.Time, inputs []eventlog.Payload) ([]engine.Effect, error) {
+		ready, err := e.Step(ctx, now, inputs)
+		for _, c := range ready.Commits {
+			for i := range c.Entries {
+				if _, ok := c.Entries[i].Payload.(*eventlog.Decision); ok {
+					decisions++
+				}
+			}
+		}
+		return ready.Effects, err
 	}
 	r = &BacklogResult{Text: o.Backlog.String(), Policy: string(o.Policy), Waiting: o.Waiting, Hopeless: o.Hopeless,
 		Events: o.Events}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -22,16 +23,17 @@ const nodeBatch = 1000
 // stuck is the time without a placement after which the rest is given up.
 const stuck = 30 * time.Second
 
-// drive feeds the engine and observes which entries become durable, and when. The next batch is decided while the one
-// before is made durable. The binds of a batch are answered with the batch after the next one, never sooner, so that
-// the decisions do not depend on the speed of the disk.
+// drive feeds the engine and books what becomes durable, and when. While a batch is made durable the next one is
+// decided; with the batch after that, and never sooner, the binds of the first are answered, so that the decisions do
+// not depend on the speed of the disk.
 type drive struct {
 	Options
 	log    madeLog
 	engine *engine.Engine
 
-	effects []scheduler.Effect // given out, and not carried out yet
-	carried uint64             // the entry up to which effects are carried out
+	effects []engine.Effect // given out, and not carried out yet
+	carried uint64          // the entry up to which effects are carried out
+	wake    time.Time       // when time alone makes work; zero for never
 
 	answers []eventlog.Payload // results of binds, for the engine's next inputs
 	given   []time.Time        // the time at which the engine got each pod, by its number
@@ -46,7 +48,7 @@ type drive struct {
 	settled      int // pods whose placement is durable, and no longer waits for anything
 	order        int // placements so far
 	decisions    int
-	unbooked     error // the reason why observe failed
+	unbooked     error // why book has failed
 	latencies    []time.Duration
 }
 
@@ -67,9 +69,20 @@ func newDrive(o Options, log madeLog) *drive {
 		latencies: make([]time.Duration, 0, all)}
 }
 
-// observe books the durable entries, in the log's order. It implements engine.Options.Observe.
-func (d *drive) observe(c engine.Commit) (err error) {
-	defer func() { d.unbooked = err }()
+// take books what became durable, in the log's order, and takes on the effects. It is given what a call of the engine
+// returns: also with an error there may be something that became durable before.
+func (d *drive) take(ready engine.Ready, err error) error {
+	for _, c := range ready.Commits {
+		if d.unbooked = d.book(c); d.unbooked != nil {
+			return d.unbooked
+		}
+	}
+	d.effects, d.wake = append(d.effects, ready.Effects...), ready.Wake
+	return err
+}
+
+// book books what an append made durable.
+func (d *drive) book(c engine.Commit) error {
 	for i := range c.Entries {
 		switch p := c.Entries[i].Payload.(type) {
 		case *eventlog.Decision:
@@ -359,9 +372,7 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 
 // giveAndWait gives the engine inputs, and carries out what it decided.
 func (d *drive) giveAndWait(ctx context.Context, inputs []eventlog.Payload) error {
-	effects, err := d.engine.Step(ctx, time.Now(), inputs)
-	d.effects = append(d.effects, effects...)
-	if err != nil {
+	if err := d.take(d.engine.Step(ctx, time.Now(), inputs)); err != nil {
 		return err
 	}
 	return d.carryOut(d.engine.Machine().Seq())
@@ -370,9 +381,7 @@ func (d *drive) giveAndWait(ctx context.Context, inputs []eventlog.Payload) erro
 // give gives the engine inputs, and then waits for the effects of earlier decisions and carries them out.
 func (d *drive) give(ctx context.Context, inputs []eventlog.Payload) error {
 	before := d.engine.Machine().Seq()
-	effects, err := d.engine.Advance(ctx, time.Now(), inputs)
-	d.effects = append(d.effects, effects...)
-	if err != nil {
+	if err := d.take(d.engine.Advance(ctx, time.Now(), inputs)); err != nil {
 		return err
 	}
 	return d.await(before)
@@ -386,9 +395,7 @@ func (d *drive) carryOutAll() error { return d.await(d.engine.Machine().Seq()) }
 
 // await waits until entry seq is durable, and carries out the effects up to it.
 func (d *drive) await(seq uint64) error {
-	effects, err := d.engine.Await(seq)
-	d.effects = append(d.effects, effects...)
-	if err != nil {
+	if err := d.take(d.engine.Await(seq)); err != nil {
 		return err
 	}
 	return d.carryOut(seq)
@@ -399,13 +406,14 @@ func (d *drive) await(seq uint64) error {
 func (d *drive) carryOut(seq uint64) error {
 	d.carried = seq
 	n := 0
-	for _, effect := range d.effects {
+	for i := range d.effects {
+		effect := &d.effects[i].Effect
 		if effect.Seq > seq {
 			break
 		}
 		n++
 		if effect.Kind != scheduler.Bind {
-			if err := d.evict(&effect); err != nil {
+			if err := d.evict(effect); err != nil {
 				return err
 			}
 			continue
@@ -414,7 +422,7 @@ func (d *drive) carryOut(seq uint64) error {
 		if err != nil {
 			return err
 		}
-		if err := d.allocate(p, i, &effect); err != nil {
+		if err := d.allocate(p, i, effect); err != nil {
 			return err
 		}
 		p.bound = true
@@ -422,7 +430,7 @@ func (d *drive) carryOut(seq uint64) error {
 		d.answers = append(d.answers,
 			&eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
 	}
-	d.effects = d.effects[:copy(d.effects, d.effects[n:])]
+	d.effects = slices.Delete(d.effects, 0, n)
 	return nil
 }
 
@@ -470,8 +478,8 @@ func (d *drive) free(i int) {
 // sleep waits until time makes work.
 func (d *drive) sleep(ctx context.Context) error {
 	pause := 100 * time.Millisecond
-	if wake, ok := d.engine.Wake(); ok {
-		pause = min(pause, time.Until(wake))
+	if !d.wake.IsZero() {
+		pause = min(pause, time.Until(d.wake))
 	}
 	select {
 	case <-ctx.Done():

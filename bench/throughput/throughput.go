@@ -210,7 +210,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// open makes the engine on d's log, and lets d observe the durable entries.
+// open makes the engine on d's log.
 func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 	cfg := framework.DefaultConfig()
 	if o.Percentage > 0 {
@@ -228,7 +228,7 @@ func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 	}
 	registry.NoClasses = registry.NoClasses || o.WithoutClasses
 	return engine.Open(ctx, d.log, time.Now(), engine.Options{
-		Registry: registry, Config: config, Version: o.Version, Observe: d.observe, Clock: time.Now,
+		Registry: registry, Config: config, Version: o.Version, Clock: time.Now,
 	})
 }
 

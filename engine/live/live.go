@@ -1,12 +1,12 @@
 // Package live runs the scheduler on a world that goes on by itself, such as a Kubernetes cluster.
 //
-// It owns the loop between the engine and that world: what the world tells is taken in, what was decided is given to
-// the world once it is durable, and what came of it is taken in again. It wakes the engine when time alone makes work,
-// and it ends in order: nothing more is decided, the effects that are under way are waited for, and their outcomes are
-// in the log.
+// It owns the loop between the engine and that world. Each turn it gives the engine what the world has told, and hands
+// the engine.Ready on: first to Options.Observe, then to Options.Effects. It calls the engine again when the world
+// changes, when an effect has a result, when an append has ended, or when time alone makes work. At the end it decides
+// nothing more, waits for the effects that are under way, and waits until their outcomes are in the log.
 //
-// It talks to no API server and reads no configuration: World and Effects do the one, the caller the other. The
-// engine's goroutine, which is the loop's, never waits for the network.
+// It asks the scheduler's state nothing, talks to no API server and reads no configuration. World and Effects do the
+// one, the caller the other. The loop's goroutine, which is the engine's, never waits for the network.
 //
 // Start reading at Run.
 package live
@@ -16,16 +16,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/kube/effect"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // World is what the scheduler is told of.
@@ -40,10 +36,8 @@ type World interface {
 
 // Effects is what carries out what was decided. None of its methods but Drain waits.
 type Effects interface {
-	// Carry has effects carried out whose decisions are durable.
-	Carry([]effect.Request)
-	// Withdraw has evictions not be sent any more, because nobody waits for the room.
-	Withdraw([]scheduler.Effect)
+	// Carry takes on the Effects of a Ready, and no longer sends the evictions of its Withdrawals.
+	Carry(engine.Ready)
 	// Finished gives one message for any number of results.
 	Finished() <-chan struct{}
 	// Take returns the results since the last call.
@@ -54,17 +48,17 @@ type Effects interface {
 
 // Options are what a run needs.
 type Options struct {
-	// Engine is what the engine is opened with. Release and Decisions are set by Run; Observe is told of entries before
-	// Observe of these Options.
+	// Engine is what the engine is opened with. Release and Decisions are set by Run.
 	Engine engine.Options
 	// Log is what is written.
 	Log engine.Log
-	// World returns the world, to which the recovered state is told. It is called once.
-	World func(recovered *scheduler.Machine) (World, error)
+	// World returns the world, which first tells its difference to the recovered state. It is called once.
+	World func(engine.Recovery) (World, error)
 	// Effects carries out what was decided.
 	Effects Effects
-	// Observe is told what has become durable, in the loop's goroutine. It may read the Machine until it returns.
-	Observe func(*scheduler.Machine, engine.Commit)
+	// Observe receives every Ready that has Commits, before Effects does, in the loop's goroutine; nil is not called.
+	// It may read the Ready's State until it returns.
+	Observe func(engine.Ready)
 	// Clock stamps entries and wakes the loop; nil stands for the machine's.
 	Clock clock.Clock
 	// Grace is how long a run that is to end waits for the effects that are under way.
@@ -129,9 +123,9 @@ func Run(ctx context.Context, opts Options) error {
 type run struct {
 	Options
 	engine *engine.Engine
+	ready  engine.Ready // the last one
 	world  World
 	timer  clock.Timer
-	start  uint64    // the entry with which the epoch begins
 	began  time.Time // by the clock
 	base   time.Time // the time of entries when the clock said began
 }
@@ -158,7 +152,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	r.enter(Syncing)
-	world, err := r.World(r.engine.Machine())
+	world, err := r.World(r.engine.Recovery())
 	if err != nil {
 		return err
 	}
@@ -177,7 +171,7 @@ func (r *run) run(ctx context.Context) error {
 		if err := r.step(); err != nil {
 			return err
 		}
-		if !r.engine.Busy() {
+		if !r.ready.Busy {
 			r.wait(ctx)
 		}
 	}
@@ -205,26 +199,15 @@ func (r *run) lost() bool {
 func (r *run) open(ctx context.Context) error {
 	opts := r.Engine
 	opts.Release, opts.Decisions = engine.WhenDurable, maxDecisions
-	opts.Observe = func(c engine.Commit) error {
-		if r.Engine.Observe != nil {
-			if err := r.Engine.Observe(c); err != nil {
-				return err
-			}
-		}
-		if r.Observe != nil && r.engine != nil {
-			r.Observe(r.engine.Machine(), c)
-		}
-		return nil
-	}
 	defer debug.SetGCPercent(debug.SetGCPercent(recoveryGC))
 	eng, err := engine.Open(ctx, r.Log, r.Clock.Now(), opts)
 	if err != nil {
 		return err
 	}
-	r.engine, r.start = eng, eng.Machine().Seq()
+	r.engine = eng
 	r.began = r.Clock.Now()
 	r.base = r.began
-	if last := eng.Machine().Now().Std(); last.After(r.base) {
+	if last := eng.Recovery().Began; last.After(r.base) {
 		r.base = last
 		if ahead := last.Sub(r.began); ahead > time.Second && r.Report != nil {
 			r.Report(fmt.Sprintf("the log's last entry is %s ahead of this machine's clock: entries go on from there",
@@ -234,74 +217,32 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// step takes in what has come, decides, and has carried out what has become durable. The step is not ended by the run's
-// context: what was begun is in the log as a whole.
+// step takes in what has come, decides, and hands on what has become due. The step is not ended by the run's context:
+// what was begun is in the log as a whole.
 func (r *run) step() error {
 	inputs := append(r.Effects.Take(), r.world.Take()...)
-	effects, err := r.engine.Advance(context.Background(), r.now(), inputs)
+	ready, err := r.engine.Advance(context.Background(), r.now(), inputs)
+	r.ready = ready
+	r.observe(ready)
 	if err != nil {
 		return err
 	}
-	r.carry(effects)
-	if unwanted := r.engine.Machine().Unwanted(); len(unwanted) > 0 {
-		r.Effects.Withdraw(unwanted)
+	if len(ready.Effects)+len(ready.Withdrawals) > 0 && !r.lost() {
+		r.Effects.Carry(ready)
 	}
 	return nil
 }
 
-func (r *run) carry(effects []scheduler.Effect) {
-	if len(effects) == 0 || r.lost() {
-		return
+func (r *run) observe(ready engine.Ready) {
+	if r.Observe != nil && len(ready.Commits) > 0 {
+		r.Observe(ready)
 	}
-	requests, lists := make([]effect.Request, len(effects)), map[string][]*v1.Pod{}
-	for i, e := range effects {
-		requests[i] = r.request(e, lists)
-	}
-	r.Effects.Carry(requests)
-}
-
-// request adds to an effect what the state knows besides. lists are for those that are made together, see PodsAt.
-func (r *run) request(e scheduler.Effect, lists map[string][]*v1.Pod) effect.Request {
-	request, state := effect.Request{Effect: e, Earlier: e.Seq < r.start}, r.engine.Machine().Cluster()
-	if p := state.Pod(e.UID); p != nil && e.Kind != scheduler.Evict {
-		request.Pod = p.Object
-	}
-	if e.Kind == scheduler.GiveBack {
-		return request
-	}
-	if e.Kind == scheduler.Ask {
-		request.Pods = r.engine.Machine().PodsAt(e.Candidates, lists)
-		return request
-	}
-	if e.Kind == scheduler.Bind {
-		if p := state.Pod(e.UID); p != nil {
-			request.Claims, request.GroupClaims = effect.ClaimsOf(p.Object), state.GroupClaims(p.Object)
-			request.ClaimUIDs = state.ClaimUIDs(p.Object.Namespace, request.Claims)
-		}
-		for _, c := range e.Devices { // also of a pod that is gone
-			if !slices.Contains(request.Claims, c.Claim) {
-				request.Claims = append(request.Claims, c.Claim)
-			}
-		}
-		if cycle := r.engine.Machine().BindingCycle(e.UID); cycle != nil {
-			request.Plugins = cycle
-		}
-		return request
-	}
-	request.MakesRoom, request.Withdrawn = r.engine.Machine().MakesRoom(e), !r.engine.Machine().Wanted(e)
-	if d := r.engine.Eviction(e.Seq); d != nil {
-		request.Decision = d
-		if p := state.Pod(d.UID); p != nil {
-			request.Scheduler = p.Object.Spec.SchedulerName
-		}
-	}
-	return request
 }
 
 // wait returns when there may be something to do.
 func (r *run) wait(ctx context.Context) {
 	var woken <-chan time.Time
-	if wake, ok := r.engine.Wake(); ok {
+	if wake := r.ready.Wake; !wake.IsZero() {
 		if !r.timer.Stop() {
 			select {
 			case <-r.timer.C():
@@ -347,10 +288,13 @@ func (r *run) drain() error {
 		case <-r.Effects.Finished():
 		case <-r.engine.Appended():
 		}
-		if _, nerr := r.engine.Note(context.Background(), r.now(), r.Effects.Take()); nerr != nil {
+		ready, nerr := r.engine.Note(context.Background(), r.now(), r.Effects.Take())
+		r.observe(ready)
+		if nerr != nil {
 			return errors.Join(err, nerr)
 		}
 	}
-	_, serr := r.engine.Sync()
+	ready, serr := r.engine.Sync()
+	r.observe(ready)
 	return errors.Join(err, serr)
 }

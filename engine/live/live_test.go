@@ -20,7 +20,6 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -79,12 +78,12 @@ type fakeEffects struct {
 
 func (f *fakeEffects) Finished() <-chan struct{} { return f.wake }
 
-func (f *fakeEffects) Carry(requests []effect.Request) {
+func (f *fakeEffects) Carry(ready engine.Ready) {
 	last, err := f.log.Last()
 	if f.first == 0 {
 		f.first = last
 	}
-	for _, r := range requests {
+	for _, r := range ready.Effects {
 		if err != nil || r.Seq > last {
 			f.t.Errorf("%s is bound by the decision at entry %d, but the durable log ends with %d", r.Name, r.Seq, last)
 		}
@@ -93,9 +92,6 @@ func (f *fakeEffects) Carry(requests []effect.Request) {
 			f.earlier = append(f.earlier, r.Name)
 		}
 		if r.Kind == scheduler.Evict {
-			if r.Withdrawn {
-				f.Withdraw([]scheduler.Effect{r.Effect})
-			}
 			continue // the API server never answers
 		}
 		f.under.Go(func() {
@@ -105,15 +101,11 @@ func (f *fakeEffects) Carry(requests []effect.Request) {
 			}
 		})
 	}
-}
-
-func (f *fakeEffects) Withdraw(evictions []scheduler.Effect) {
-	for _, x := range evictions {
-		if slices.Contains(f.withdrawn, x.Name) {
-			continue
+	for _, w := range ready.Withdrawals {
+		if name := strings.TrimPrefix(string(w.UID), "uid-"); !slices.Contains(f.withdrawn, name) {
+			f.withdrawn = append(f.withdrawn, name)
+			f.put(&eventlog.EvictResult{UID: w.UID, Outcome: eventlog.EvictWithdrawn, Decision: w.Seq})
 		}
-		f.withdrawn = append(f.withdrawn, x.Name)
-		f.put(&eventlog.EvictResult{UID: x.UID, Outcome: eventlog.EvictWithdrawn, Decision: x.Seq})
 	}
 }
 
@@ -160,7 +152,7 @@ func begin(t *testing.T, log *eventlog.Memory, opts Options) *scene {
 		opts.Log = log
 	}
 	opts.Engine = engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"}
-	opts.World = func(*scheduler.Machine) (World, error) { return s.world, nil }
+	opts.World = func(engine.Recovery) (World, error) { return s.world, nil }
 	opts.Effects, opts.Grace = s.effects, time.Minute
 	opts.Stage = func(stage Stage) { s.stages = append(s.stages, stage) }
 	ctx, cancel := context.WithCancel(context.Background())

@@ -17,34 +17,36 @@ import (
 )
 
 const (
-	// archiveLockName is the file whose lock is the right to archive segments of a log.
+	// archiveLockName is the file whose lock gives the right to archive segments of a log.
 	archiveLockName = "ORIGIN.lock"
-	// intoLockName is the file in the directory that they are moved to whose lock is the right to put segments there.
+	// intoLockName is the file, in the target directory, whose lock gives the right to put segments there.
 	intoLockName = "ARCHIVE.lock"
 )
 
-// Archived says what Archive has moved. The zero Archived is nothing.
+// Archived is the result of Archive. The zero Archived means that no segment was moved.
 type Archived struct {
-	// Part is the range of entries, and where they are now, an absolute path.
+	// Part is the range of entries, and their new directory, an absolute path.
 	Part
-	// Segments is how many files, and Bytes their size together.
+	// Segments is the number of files, and Bytes their total size.
 	Segments int
 	Bytes    int64
 }
 
-// Archive moves the sealed segments of the log at path that have no entry from before on to dir, which is made, with
-// the directories above it, if it is not there. The log then begins with its next segment; where the archived ones are
-// is in the log's directory, and whoever opens the log finds them there as long as they are there.
+// Archive moves the sealed segments of the log at path whose entries are all before before to dir. It makes dir, and
+// the directories above it, if needed. The log then begins with its next segment. Its directory records the place of
+// the archived ones, and every opener of the log finds them there while they exist.
 //
-// A writer or readers may have the log: sealed segments are written to by nobody, and readers find them again. If none
-// has it, no writer is let in meanwhile. progress, if it is not nil, is told how many bytes of how many were brought
-// to dir.
+// A writer or readers may have the log open: sealed segments are never written to, and readers find them again. If the
+// log has no writer, none can open it meanwhile. progress, if not nil, gets the number of bytes brought to dir so far,
+// and the total.
 //
-// Each segment stands whole and durable in dir, and what is archived durably in the log's directory, before the first
-// file disappears: whatever step a crash interrupts, the log can be read as before, and Archive with the same
-// arguments does the rest. Errors: those of OpenReadOnly; ErrInUse if someone else is archiving; ErrInside if dir is
-// the log's directory or lies in it; and fs.ErrExist if dir is a log itself or has segments of another. A damaged log
-// is not archived.
+// Each segment is whole and durable in dir, and its new place is durable in the log's directory, before the first file
+// is removed. So after a crash at any step the log can be read as before, and Archive with the same arguments does the
+// rest.
+//
+// Archive returns the errors of OpenReadOnly, ErrInUse if another process is archiving, and ErrInside if dir is the
+// log's directory or lies in it. It returns fs.ErrExist if dir is a log itself or has segments of another. A damaged
+// log is not archived.
 func Archive(path string, before uint64, dir string, progress func(done, total int64)) (Archived, error) {
 	done, err := archive(path, before, dir, progress)
 	if err != nil {
@@ -71,8 +73,8 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	return done, err
 }
 
-// withOldest calls f with the oldest sealed segments of the log at path, those without an entry from before on, and the
-// place behind them; it does not if there are none. Meanwhile nobody else archives.
+// withOldest calls f with the oldest sealed segments of the log at path, whose entries are all before before, and the
+// place after them. It does not call f if there are none. Meanwhile no other process can archive.
 func withOldest(path string, before uint64, f func(*Log, []Facts, eventlog.Origin) error) (err error) {
 	lock, err := lockArchiving(filepath.Join(path, archiveLockName))
 	if err != nil {
@@ -129,16 +131,16 @@ func (l *Log) archive(
 	return done, discard(segments, dir)
 }
 
-// Remove is Archive for entries that are not kept: the segments are removed, and Archived.Dir is empty. The log begins
-// behind them from then on, as one that was made from a part of another. Archived segments that come before them are
-// left where they are, and are no part of the log any more.
+// Remove is like Archive, for entries that are not kept: it removes the segments, and Archived.Dir is empty. From then
+// on the log begins after them, like a log that was made from a part of another. Earlier archived segments stay in
+// their place, and are no longer part of the log.
 //
-// Where the log begins is durable before the first file disappears, so that a crash leaves a whole log. Remove with the
-// same arguments does the rest.
+// The log's new beginning is durable before the first file is removed, so that a crash leaves a whole log. Remove with
+// the same arguments does the rest.
 func Remove(path string, before uint64) (done Archived, err error) {
 	err = withOldest(path, before, func(l *Log, segments []Facts, end eventlog.Origin) error {
 		next := &beginning{Origin: end}
-		if b := l.begin; b != nil && b.Origin.Seq > end.Seq { // more was begun to be removed, or archived, before
+		if b := l.begin; b != nil && b.Origin.Seq > end.Seq { // an earlier call began to remove or archive more
 			next = b
 		}
 		if err := next.write(l.path); err != nil {
@@ -166,11 +168,11 @@ func Remove(path string, before uint64) (done Archived, err error) {
 	return done, nil
 }
 
-// ErrInside says that a log's segments cannot be moved to a directory because that is the log's own.
+// ErrInside says that a log's segments cannot be moved to its own directory.
 var ErrInside = errors.New("it is the log's own directory, or lies in it: name one outside of it")
 
-// outside returns an error, ErrInside, if dir, which may not be there yet, is the log at path or lies in it, whatever
-// names the two are known by.
+// outside returns an error, ErrInside, if dir, which need not exist, is the log at path or lies in it, whatever the
+// spelling of the two paths.
 func outside(dir, path string) error {
 	log, err := os.Stat(path)
 	if err != nil {
@@ -208,15 +210,15 @@ func lockArchiving(path string) (*os.File, error) {
 	return f, nil
 }
 
-// archivable returns the segments in the log's own directory that may be moved. The last one never is, even if it
-// is sealed, nor one that Open may still have to mend: those are a writer's.
+// archivable returns the segments in the log's own directory that may be moved. Two kinds belong to the writer: the
+// last segment, even if it is sealed, and a segment that Open may still have to repair.
 func (l *Log) archivable(before uint64) []Facts {
 	var out []Facts
 	for i, f := range l.segments {
 		if filepath.Dir(f.Path) != filepath.Clean(l.path) {
 			continue // archived before
 		}
-		last := i == len(l.segments)-1 && !l.live // beside a writer the live segment is behind the last of these
+		last := i == len(l.segments)-1 && !l.live // if there is a writer, the live segment follows the last of these
 		if last || !f.Sealed || f.Extra != 0 || f.Last >= before {
 			break
 		}
@@ -225,10 +227,10 @@ func (l *Log) archivable(before uint64) []Facts {
 	return out
 }
 
-// Archivable says whether there are segments that Archive would move, as far as is known without it.
+// Archivable reports whether there are segments that Archive would move, as far as the open log shows.
 func (l *Log) Archivable(before uint64) bool { return len(l.archivable(before)) > 0 }
 
-// with returns what ORIGIN is to say when part, which ends at end, was archived too.
+// with returns the content of ORIGIN after part, which ends at end, was archived too.
 func (b *beginning) with(end eventlog.Origin, part Part) *beginning {
 	next := &beginning{Origin: end}
 	if b == nil {
@@ -247,7 +249,7 @@ func (b *beginning) with(end eventlog.Origin, part Part) *beginning {
 	} else {
 		next.Archived = append(next.Archived, part)
 	}
-	// Of an archiving that was interrupted more may be gone than is asked for now.
+	// An interrupted archiving may have removed more than is requested now.
 	if b.Origin.Seq > end.Seq {
 		next.Origin = b.Origin
 		for _, p := range b.Archived {
@@ -260,8 +262,8 @@ func (b *beginning) with(end eventlog.Origin, part Part) *beginning {
 	return next
 }
 
-// prepare makes dir, durably, locks it for one who archives, until what it returns is closed, and removes what a crash
-// left in it.
+// prepare makes dir, durably, and removes the remains of a crash from it. It locks dir for one archiver until the
+// returned file is closed.
 func prepare(dir string) (*os.File, error) {
 	if err := makeDurably(dir); err != nil {
 		return nil, err
@@ -281,7 +283,7 @@ func prepare(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// makeDurably makes the directory dir, and those above it, unless they are there.
+// makeDurably makes the directory dir, and those above it, unless they exist.
 func makeDurably(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -296,8 +298,8 @@ func makeDurably(dir string) error {
 	return durable.Sync(parent)
 }
 
-// mayShare says, with fs.ErrExist, why no segments of this log may be put into dir: there are some of another, which
-// would be in each other's way.
+// mayShare returns an error, fs.ErrExist, if no segments of this log may be put into dir: it has segments of another
+// log, and their names would collide.
 func (l *Log) mayShare(dir string) error {
 	known := slices.Clone(l.segments)
 	if len(known) > 0 && l.absent != nil { // they may have been moved here
@@ -330,7 +332,7 @@ func (l *Log) mayShare(dir string) error {
 	return nil
 }
 
-// says says whether an entry was archived in dir.
+// says reports whether ORIGIN records that an entry was archived in dir.
 func (b *beginning) says(seq uint64, dir string) bool {
 	return b != nil &&
 		slices.ContainsFunc(b.Archived, func(p Part) bool { return p.Dir == dir && p.First <= seq && seq <= p.Last })
@@ -359,8 +361,8 @@ func stage(segments []Facts, dir string, progress func(done, total int64)) (tota
 	return total, durable.Sync(dir)
 }
 
-// stageOne gives the file from a second name, or makes a copy of it if that is not possible: on another file system.
-// What is there already must be the same.
+// stageOne gives the file from a second name, or copies it to another file system, where a second name is not
+// possible. An existing file must have the same content.
 func stageOne(from, to string) error {
 	from, err := filepath.EvalSymlinks(from) // a link to a link may lead to nothing from there
 	if err != nil {
@@ -376,7 +378,7 @@ func stageOne(from, to string) error {
 	return err
 }
 
-// copyFile makes a copy that is durable except for its name, and that is what was read back.
+// copyFile makes a durable copy without a durable name, and reads it back to check it.
 func copyFile(from, to string) error {
 	in, err := regular.Open(from)
 	if err != nil {
@@ -398,8 +400,8 @@ func copyFile(from, to string) error {
 	return durable.Publish(out.Name(), to)
 }
 
-// sameFile returns an error, fs.ErrExist, unless the two files have the same content. The second one is then
-// durable.
+// sameFile returns an error, fs.ErrExist, unless the two files have the same content. The second one is durable
+// afterwards.
 func sameFile(a, b string) error {
 	infoA, err := os.Stat(a)
 	if err != nil {
@@ -429,7 +431,7 @@ func sameFile(a, b string) error {
 	return durable.Sync(b)
 }
 
-// sameContent says whether two files of the same size have the same bytes.
+// sameContent reports whether two files of the same size have the same bytes.
 func sameContent(a, b string) (bool, error) {
 	fa, err := regular.Open(a)
 	if err != nil {
@@ -457,8 +459,8 @@ func sameContent(a, b string) (bool, error) {
 	}
 }
 
-// discard removes the segments from the log's directory, the first one first, each durably before the next: what is
-// left has no gap. None is removed that is not in dir too.
+// discard removes the segments from the log's directory, the first one first, each durably before the next: the
+// remaining ones have no gap. It removes none that is not in dir too.
 func discard(segments []Facts, dir string) error {
 	for _, f := range segments {
 		if err := standsTwice(f.Path, filepath.Join(dir, filepath.Base(f.Path))); err != nil {
@@ -474,7 +476,7 @@ func discard(segments []Facts, dir string) error {
 	return nil
 }
 
-// standsTwice returns an error unless the second file is there whatever becomes of the first one's name.
+// standsTwice returns an error unless the second file exists independently of the first one's name.
 func standsTwice(path, staged string) error {
 	var infos [3]fs.FileInfo
 	for i, p := range []string{filepath.Dir(path), filepath.Dir(staged), path} {

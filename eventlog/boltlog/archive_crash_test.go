@@ -70,8 +70,8 @@ func recordArchiving(t *testing.T) (r crashfs.Recording, created int) {
 	return nil, 0
 }
 
-// checkArchived says what is wrong with what a crash left in dir: an entry that cannot be read, a log that does not
-// continue, an archiving that cannot be finished.
+// checkArchived returns an error if a crash left dir in a wrong state: an entry that cannot be read, a log that does
+// not continue, an archiving that cannot be finished.
 func checkArchived(dir string) error {
 	path, opts := filepath.Join(dir, recordedLog), everyAppend
 	archive := filepath.Join(dir, archivingDir)
@@ -131,7 +131,7 @@ func tryArchiving(t *testing.T, r crashfs.Recording, created int) (states int, f
 	return len(seen), ""
 }
 
-func TestEveryCrashOfArchivingIsMended(t *testing.T) {
+func TestEveryCrashOfArchivingIsRepaired(t *testing.T) {
 	r, created := recordArchiving(t)
 	states, failure := tryArchiving(t, r, created)
 	if failure != "" {

@@ -367,7 +367,7 @@ func TestLastSegmentIsNotArchived(t *testing.T) {
 	}
 }
 
-// What was moved away is told from what is damaged.
+// Missing archives and damage are different errors.
 func TestDamageOfAnArchivedLog(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -21,7 +21,7 @@ func (f Facts) predecessor() Facts {
 	return Facts{Last: f.First - 1, Hash: f.Previous, Sealed: true, SealedTree: f.Tree}
 }
 
-// before returns the facts of the segment before the first of paths, the log's own ones.
+// before returns the facts of the segment before the first of paths, which are the log's own segments.
 func (b *beginning) before(paths []string) Facts {
 	if b == nil {
 		return Facts{}
@@ -33,15 +33,15 @@ func (b *beginning) before(paths []string) Facts {
 	if first > b.Origin.Seq {
 		return b.facts()
 	}
-	// Archiving was interrupted: the segments that are still there are as good as ever.
+	// Archiving was interrupted: the segments that still exist are as good as ever.
 	facts, err := factsOf(paths[0])
 	if err != nil {
-		facts = Facts{First: first} // readers find what is wrong with it
+		facts = Facts{First: first} // readers report the fault
 	}
 	return facts.predecessor()
 }
 
-// agrees says what is wrong with ORIGIN in dir if the log's own segment f ends where it says that one does.
+// agrees returns an error if the end of the log's own segment f contradicts ORIGIN in dir.
 func (b *beginning) agrees(dir string, f Facts) error {
 	if b == nil || !f.Sealed || f.Last != b.Origin.Seq || f.Hash == b.Origin.Hash {
 		return nil
@@ -58,8 +58,8 @@ func (b *beginning) agrees(dir string, f Facts) error {
 	}
 }
 
-// recall finds the archived segments before next, in o.Archives or where b says, as far back as they follow one
-// another, in order. The error says why there are no further ones, if there should be.
+// recall finds the archived segments before next, in o.Archives or in the directories that b names, as far back as
+// they follow one another, in order. The error says why there are no further ones, if there should be.
 func (o Options) recall(b *beginning, next Facts) (segments []Facts, err error) {
 	if b == nil {
 		return nil, nil
@@ -86,9 +86,9 @@ func (o Options) recall(b *beginning, next Facts) (segments []Facts, err error) 
 	return segments, nil
 }
 
-// lastThatEnds returns the facts of the last of paths, which are in the order of their first entries, that ends where
-// end does, and the paths before it; none if there is none. Others are skipped: they are of another log. If there is
-// none, the error is about one that is damaged, which may have been it, or one that has its name's place.
+// lastThatEnds returns the facts of the last of paths that ends at the same place as end, and the paths before it;
+// none if there is none. paths are in the order of their first entries. It skips the others, which belong to another
+// log. If there is none, it returns the error of a damaged one that may have been it, or of one with a colliding name.
 func lastThatEnds(paths []string, end Facts) (facts Facts, left []string, err error) {
 	var another error
 	for i, path := range slices.Backward(paths) {
@@ -111,7 +111,7 @@ func lastThatEnds(paths []string, end Facts) (facts Facts, left []string, err er
 	return Facts{}, nil, cmp.Or(err, another)
 }
 
-// archivedPaths returns the files in o.Archives, or where b says, that are named like segments which begin
+// archivedPaths returns the files in o.Archives, or in the directories that b names, with names of segments that begin
 // before entry end, in the order of their first entries.
 func (o Options) archivedPaths(b *beginning, end uint64) ([]string, error) {
 	dirs := slices.Concat(o.Archives, b.dirs())
@@ -136,8 +136,8 @@ func (o Options) archivedPaths(b *beginning, end uint64) ([]string, error) {
 	return paths, errors.Join(errs...)
 }
 
-// First returns the number of the first entry that can be read, or, in an empty log, that it will have: 1 unless
-// earlier entries were archived and are not found again, or the log was made from a part of another.
+// First returns the number of the first readable entry, or, in an empty log, the number that its first entry will
+// have. It is 1 unless earlier entries were archived and are not found, or the log was made from a part of another.
 func (l *Log) First() uint64 {
 	for {
 		l.mu.Lock()
@@ -146,7 +146,7 @@ func (l *Log) First() uint64 {
 			return l.begin.before(nil).Last + 1
 		}
 		first := l.segments[0]
-		open := len(l.segments) == 1 && l.tail != nil // whatever becomes of its file
+		open := len(l.segments) == 1 && l.tail != nil // independent of its file
 		l.mu.Unlock()
 		if open {
 			return first.First
@@ -162,7 +162,7 @@ func (l *Log) First() uint64 {
 	}
 }
 
-// firstLocked is First of what is known already. l.mu is held.
+// firstLocked is First without looking for archived segments. l.mu is held.
 func (l *Log) firstLocked() uint64 {
 	if len(l.segments) == 0 {
 		return l.begin.before(nil).Last + 1
@@ -182,8 +182,8 @@ func (l *Log) archived(seq uint64) error {
 	return e
 }
 
-// relocate finds the segment again that was archived since the log was opened. If it cannot, the log begins
-// behind it from now on.
+// relocate finds the segment again that was archived since the log was opened. If it cannot, the log begins after it
+// from now on.
 func (l *Log) relocate(lost Facts) error {
 	begin, err := readBeginning(l.path)
 	if err != nil {
@@ -198,7 +198,7 @@ func (l *Log) relocate(lost Facts) error {
 	l.begin = begin
 	i := slices.IndexFunc(l.segments, func(f Facts) bool { return f.First == lost.First })
 	switch {
-	case i < 0: // someone else was here
+	case i < 0: // another goroutine was here
 	case why == nil:
 		l.segments[i] = found
 	default:
@@ -207,7 +207,7 @@ func (l *Log) relocate(lost Facts) error {
 	return nil
 }
 
-// find finds an archived segment of which the facts are known.
+// find finds an archived segment by its facts.
 func (o Options) find(b *beginning, lost Facts) (Facts, error) {
 	paths, listErr := o.archivedPaths(b, lost.Last+1)
 	facts, _, err := lastThatEnds(paths, lost)
@@ -217,7 +217,7 @@ func (o Options) find(b *beginning, lost Facts) (Facts, error) {
 	return facts, err
 }
 
-// notThere says that what is missing, and why, if err does.
+// notThere is the error for something missing, with the reason err if that has one.
 func notThere(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s is not there: %w", what, err)
@@ -225,9 +225,9 @@ func notThere(what string, err error) error {
 	return fmt.Errorf("%s is not there", what)
 }
 
-// OwnFirst returns the number of the first entry that stands, or in an empty log will stand, in the log's own
-// directory by now, whether or not those that were archived before it are found. It is read from the disk: others
-// archive while the log is open.
+// OwnFirst returns the number of the first entry in the log's own directory, or, in an empty log, of the entry that
+// will be the first. It does not matter whether earlier, archived ones are found. OwnFirst reads it from the disk:
+// other processes archive while the log is open.
 func (l *Log) OwnFirst() (uint64, error) {
 	begin, err := readBeginning(l.path)
 	if err != nil || begin == nil {

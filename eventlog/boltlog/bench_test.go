@@ -32,7 +32,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkRotate is what beginning a segment costs an Append of one entry.
+// BenchmarkRotate measures the cost of beginning a segment for an Append of one entry.
 func BenchmarkRotate(b *testing.B) {
 	l, err := Options{SegmentBytes: 1}.Create(filepath.Join(b.TempDir(), "a.log"))
 	if err != nil {

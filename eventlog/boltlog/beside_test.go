@@ -91,7 +91,8 @@ func TestAWriterComesAndAppendsWhileALogIsRead(t *testing.T) {
 	}
 }
 
-// What a reader has is found again in the archive, or stays open: also the segment that was the last one when it came.
+// A reader's segments are found again in the archive, or stay open, including the one that was last when it opened the
+// log.
 func TestALogThatIsReadIsAppendedToAndArchived(t *testing.T) {
 	for _, tc := range besides {
 		for at := uint64(0); at <= 40; at += 10 {
@@ -186,7 +187,7 @@ func TestTheCopyOfALiveSegmentIsRemoved(t *testing.T) {
 	}
 }
 
-// Without room for a copy, and for one that archives, no writer is let in, and is told who reads.
+// If a reader cannot make a copy, or while archiving, no writer can open the log, and the error names the reader.
 func TestAWriterThatIsKeptOutIsToldByWhom(t *testing.T) {
 	reads := map[string]func(path string) (interface{ Close() error }, error){
 		"a log":     func(path string) (interface{ Close() error }, error) { return OpenReadOnly(path) },
@@ -230,7 +231,7 @@ func TestAWriterThatIsKeptOutIsToldByWhom(t *testing.T) {
 }
 
 // A segment that lacks its seal is still to be written to: a reader of such a log keeps writers out.
-func TestAReaderOfALogThatIsToBeMendedKeepsWritersOut(t *testing.T) {
+func TestAReaderOfALogThatNeedsRepairKeepsWritersOut(t *testing.T) {
 	path := newSegments(t, 1, 10)
 	copied, err := os.ReadFile(segment(path, 1))
 	must(t, err)

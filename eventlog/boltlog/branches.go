@@ -8,10 +8,10 @@ import (
 )
 
 // bbolt believes what its pages say about each other: a single wrong bit in the page that names the buckets may hide
-// all entries, and one in a branch page may send it round in a circle permanently. So the few pages that lead to the
-// entries are examined before bbolt is asked for any. The entries themselves have checksums.
+// all entries, and one in a branch page may send it round in an endless circle. So the few pages that lead to the
+// entries are examined before bbolt reads any. The entries themselves have checksums.
 
-// The flags of bbolt's pages and elements, and the sizes of what is in a page.
+// The flags of bbolt's pages and elements, and the sizes of a page's parts.
 const (
 	flagBranch  = 0x01
 	flagLeaf    = 0x02
@@ -19,23 +19,22 @@ const (
 	elementSize = 16
 )
 
-// A pageWalk goes through the branch pages of a bbolt file.
+// A pageWalk visits the branch pages of a bbolt file.
 type pageWalk struct {
 	file  *os.File
 	size  int64           // of a page
-	pages uint64          // how many there are
-	seen  map[uint64]bool // pages that were come to
+	pages uint64          // the number of pages
+	seen  map[uint64]bool // the visited pages
 }
 
-// A rawPage is a page with those it continues over.
+// A rawPage is a page with the pages that continue it.
 type rawPage struct {
 	flags, count int
 	bytes        []byte
 }
 
-// checkBranches sees that the file's root page names exactly our buckets, and that the pages of the entries form a
-// tree, as far as its leaves. txid is that of the transaction whose tree it is. With toWrite it sees to the list of
-// free pages as well.
+// checkBranches checks that the file's root page names exactly our buckets, and that the pages of the entries form a
+// tree, down to its leaves. txid is the transaction of that tree. With toWrite it also checks the list of free pages.
 func (s *Segment) checkBranches(txid, used int64, toWrite bool) error {
 	size := int64(s.db.Info().PageSize)
 	w := pageWalk{file: s.file, size: size, pages: uint64(used / size), seen: map[uint64]bool{}}
@@ -62,7 +61,7 @@ func (s *Segment) checkBranches(txid, used int64, toWrite bool) error {
 	return w.checkFreelist(binary.NativeEndian.Uint64(meta[metaFreelistAt-pageHeaderSize:]))
 }
 
-// read reads a page that nothing came to before.
+// read reads a page that was not visited before.
 func (w *pageWalk) read(id uint64) (p rawPage, err error) {
 	if id < 2 || id >= w.pages || w.seen[id] {
 		return p, fmt.Errorf("page %d of %d is none to come to, or is come to twice", id, w.pages)
@@ -98,8 +97,8 @@ func (w *pageWalk) read(id uint64) (p rawPage, err error) {
 	return p, err
 }
 
-// buckets sees that the root page has our buckets and no others, and returns the pages that what is in them is
-// below, leaving out what is in the root page itself.
+// buckets checks that the root page has our buckets and no others. It returns the root pages of their contents, except
+// for buckets inside the root page itself.
 func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
 	names := [][]byte{bucketLog, bucketMeta, bucketSnap} // as bbolt sorts them
 	if p.flags != flagLeaf || p.count != len(names) {
@@ -134,9 +133,8 @@ func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
 	return roots, nil
 }
 
-// checkInline sees that the page of a bucket that is in the root page itself is a leaf whose elements lie one behind
-// the other and fill it: bbolt writes it so, and panics in the middle of an append where there are more or less of
-// them.
+// checkInline checks that the page of a bucket inside the root page is a leaf whose elements follow each other and
+// fill it. bbolt writes it so, and panics in the middle of an append if there are more or fewer of them.
 func checkInline(page []byte) error {
 	if len(page) < pageHeaderSize {
 		return fmt.Errorf("it has %d bytes", len(page))
@@ -169,8 +167,8 @@ func checkInline(page []byte) error {
 	return nil
 }
 
-// descend goes through the tree below page id. All leaves are at one depth, so that one child of a page tells
-// what the others are; that no page is come to twice leaves no way in a circle.
+// descend visits the tree below page id. All leaves have the same depth, so the first child of a page shows the kind
+// of the others. No page is visited twice, so there can be no circle.
 func (w *pageWalk) descend(id uint64) error {
 	p, err := w.read(id)
 	if err != nil || p.flags == flagLeaf {

@@ -8,15 +8,16 @@ import (
 )
 
 // maxCopy is the largest segment that is copied for a reader, in bytes: twice the default size. The copy of a larger
-// one would take more room, and more of a writer's time, than a reader may ask for unseen: it keeps the writer out
-// instead.
+// one would need more space, and more of a writer's time, than a reader may take without notice. Such a reader keeps
+// the writer out instead.
 const maxCopy = 2 * 256 << 20
 
-// copyOf returns a copy of the file at path, of which the caller knows that nobody writes to it now; nil if none can be
-// made. It stands where temporary files do (TMPDIR), without a name, so that nothing is left of it when it is closed,
-// or this process is killed.
+// copyOf returns a copy of the file at path, of which the caller knows that no process writes to it now; nil if none
+// can be made. The copy is in the directory for temporary files (TMPDIR), without a name, so that no file remains when
+// it is closed, or this process is killed.
 //
-// A file that bbolt appends to cannot be read meanwhile, since it writes to pages that earlier transactions have freed.
+// A file that bbolt appends to cannot be read meanwhile, since it writes to pages that earlier transactions have
+// freed.
 func copyOf(path string) *os.File {
 	from, err := regular.Open(path)
 	if err != nil {
@@ -27,7 +28,7 @@ func copyOf(path string) *os.File {
 		return nil
 	}
 	if flock(from, false) != nil {
-		return nil // a writer that has no LOCK to lock
+		return nil // a writer without a LOCK file
 	}
 	to, err := os.CreateTemp("", "rollcall-*"+tmpSuffix)
 	if err != nil {
@@ -38,13 +39,13 @@ func copyOf(path string) *os.File {
 		_, err = io.Copy(to, from)
 	}
 	if err != nil {
-		_ = to.Close() // nobody needs it
+		_ = to.Close() // it is of no use
 		return nil
 	}
 	return to
 }
 
-// allClosed reports whether segments that all have a successor are complete: no writer has anything left to do in them.
+// allClosed reports whether segments that all have a successor are complete: no writer will change them.
 func allClosed(segments []Facts) bool {
 	for _, f := range segments {
 		if !f.Sealed || f.Extra != 0 {
@@ -54,7 +55,7 @@ func allClosed(segments []Facts) bool {
 	return true
 }
 
-// isClosedAt is allClosed of the segment at path.
+// isClosedAt is allClosed for the segment at path.
 func isClosedAt(path string) bool {
 	facts, err := factsOf(path)
 	return err == nil && allClosed([]Facts{facts})

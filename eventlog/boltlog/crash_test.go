@@ -29,7 +29,7 @@ const (
 	recordedRun = "ROLLCALL_RECORDED_RUN"
 	// recordedLog is the log's name there.
 	recordedLog = "a.log"
-	// noteCreated and noteAcked are what the child says: the log is made, entries up to a number are durable.
+	// noteCreated and noteAcked are the child's notes: the log is made, entries up to a number are durable.
 	noteCreated = "created"
 	noteAcked   = "acknowledged "
 )
@@ -162,9 +162,9 @@ func newCrashOracle(t *testing.T, r crashfs.Recording) *crashOracle {
 	return o
 }
 
-// check says what is wrong with what a crash left in dir after ops operations: an acknowledged entry that is lost, one
-// that was never appended, a log that cannot be opened or does not continue, a reader that is told something else than
-// the writer.
+// check returns an error if a crash after ops operations left dir in a wrong state. That is a lost acknowledged entry,
+// an entry that was never appended, a log that cannot be opened or continued, or a reader that sees a different log
+// than the writer.
 func (o *crashOracle) check(dir string, ops int) error {
 	path := filepath.Join(dir, recordedLog)
 	seen, err := lastReadable(path)
@@ -260,14 +260,14 @@ type crashSearch struct {
 	effort    crashfs.Effort
 	seed      uint64
 	scratch   string
-	// from and to bound the moments; stopAt is how many failures are enough.
+	// from and to bound the moments; stopAt is the number of failures after which the search stops.
 	from, to, stopAt int
 	// seen are the states that were tried, with the entry that was acknowledged before. It may be kept from search to
 	// search, so that none is tried, or counted, twice.
 	seen map[[2]uint64]bool
 }
 
-// A crashResult is what a search found.
+// A crashResult is the result of a search.
 type crashResult struct {
 	states, distinct int
 	failures         []string

@@ -16,17 +16,17 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
-// tmpSuffix is what the names end in of what is being made. A crash leaves it behind.
+// tmpSuffix ends the names of files and directories that are not complete yet. A crash leaves them behind.
 const tmpSuffix = ".tmp"
 
-// Create makes a new, empty log at path, a directory, and opens it for appending. It fails if anything is there
+// Create makes a new, empty log at path, a directory, and opens it for appending. It fails if path exists
 // (fs.ErrExist). A crash in the middle leaves nothing at path, at most a directory beside it whose name begins with
 // path's and ends in ".tmp".
 func (o Options) Create(path string) (*Log, error) { return o.CreateFrom(path, eventlog.Origin{}) }
 
-// CreateFrom is Create for a log that begins behind entry origin.Seq of another one, of which it is a part: it
-// continues that one's numbers, its chain of hashes and its tree. Append expects origin.Seq as the last entry
-// of the empty log, and Read of that entry or one before it is an *ArchivedError.
+// CreateFrom is Create for a log that is a part of another one and begins after its entry origin.Seq: it continues
+// that log's numbers, its chain of hashes and its tree. Append expects origin.Seq as the last entry of the empty log,
+// and Read of that entry or an earlier one returns an *ArchivedError.
 func (o Options) CreateFrom(path string, origin eventlog.Origin) (*Log, error) {
 	if err := origin.Check(); err != nil {
 		return nil, fmt.Errorf("create log %s: %w", path, err)
@@ -40,8 +40,7 @@ func (o Options) CreateFrom(path string, origin eventlog.Origin) (*Log, error) {
 // Create is DefaultOptions().Create.
 func Create(path string) (*Log, error) { return DefaultOptions().Create(path) }
 
-// create makes the whole directory under another name, brings it to the disk, and only then gives it its
-// name.
+// create makes the whole directory under another name, brings it to the disk, and only then gives it its name.
 func create(path string, origin eventlog.Origin) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -76,8 +75,8 @@ func create(path string, origin eventlog.Origin) error {
 	return durable.Sync(parent)
 }
 
-// createSegment makes an empty segment behind origin, durable with its name. bbolt's first write is not
-// crash-safe, so a whole file is made under another name, brought to the disk, and only then given its own.
+// createSegment makes an empty segment after origin, durable with its name. bbolt's first write is not crash-safe, so
+// the whole file is made under another name, brought to the disk, and only then given its own.
 func (d *heldDir) createSegment(origin eventlog.Origin) error {
 	name := segmentName(origin.Seq + 1)
 	tmp, err := d.initialise(name, origin)
@@ -101,7 +100,7 @@ func (d *heldDir) createSegment(origin eventlog.Origin) error {
 	return d.sync()
 }
 
-// initialise makes an empty segment behind origin, which is to be called name, under another name.
+// initialise makes an empty segment after origin under another name. It will be called name.
 func (d *heldDir) initialise(name string, origin eventlog.Origin) (tmp string, err error) {
 	tmp, f, err := d.createTemp(name)
 	if err != nil {
@@ -113,7 +112,7 @@ func (d *heldDir) initialise(name string, origin eventlog.Origin) (tmp string, e
 	return tmp, nil
 }
 
-// initialise writes the buckets of an empty segment behind origin into the empty file f at path, and closes it.
+// initialise writes the buckets of an empty segment after origin into the empty file f at path, and closes it.
 func initialise(path string, f *os.File, origin eventlog.Origin) error {
 	o := options(false)
 	o.InitialMmapSize = 0 // the file would grow with it

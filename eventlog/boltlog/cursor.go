@@ -10,26 +10,26 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// batchSize is about how many bytes a cursor copies out of a file in one transaction.
+// batchSize is the approximate number of bytes that a cursor copies from a file in one transaction.
 const batchSize = 256 << 10
 
-// A cursor goes through the records of a log in batches: fill copies records out of a segment, drain decodes
-// and checks them. No transaction is open between the two, so whoever reads may take as long as it likes.
+// A cursor reads the records of a log in batches: fill copies records from a segment, drain decodes and checks them.
+// No transaction is open between the two, so a reader may take its time.
 type cursor struct {
 	ctx    context.Context // when it ends, so does drain
 	next   uint64          // sequence number of the next entry to decode
-	chain  eventlog.Chain  // what it follows, once linked
+	chain  eventlog.Chain  // the chain before next, once linked
 	linked bool
-	seg    Facts // where the batch is from
+	seg    Facts // the batch's segment
 	batch  []byte
 	ends   []int
-	gap    error // what is wrong behind the batch
+	gap    error // the fault after the batch
 
 	decoder eventlog.Decoder // of the entries
 }
 
-// fill copies the next records, up to entry last, out of s, which holds the next one. It may fail with
-// bolterrors.ErrDatabaseNotOpen, and be called again with the same segment opened once more.
+// fill copies the next records, up to entry last, from s, which holds the next one. If it fails with
+// bolterrors.ErrDatabaseNotOpen, it may be called again with the same segment reopened.
 func (c *cursor) fill(s *Segment, last uint64) error {
 	c.seg, c.batch, c.ends, c.gap = s.Facts, c.batch[:0], c.ends[:0], nil
 	return s.view(c.next, func(tx *bolt.Tx) error {
@@ -40,14 +40,14 @@ func (c *cursor) fill(s *Segment, last uint64) error {
 		at := b.Cursor()
 		k, rec := at.First()
 		if c.next > s.First {
-			// From the entry before on, so that nothing between the two is skipped.
+			// Begin with the entry before, so that a gap between the two is noticed.
 			at.Seek(key(c.next - 1))
 			k, rec = at.Next()
 		}
 		for seq := c.next; seq <= last && len(c.batch) < batchSize; seq++ {
 			if k == nil || len(k) != 8 || binary.BigEndian.Uint64(k) != seq {
 				c.gap = s.damaged(seq, errMissing)
-				return nil // what is before the gap is good
+				return nil // the records before the gap are good
 			}
 			c.batch = append(c.batch, rec...)
 			c.ends = append(c.ends, len(c.batch))
@@ -57,7 +57,7 @@ func (c *cursor) fill(s *Segment, last uint64) error {
 	})
 }
 
-// link finds the hash of the record before the first one that is read, which the first must carry.
+// link finds the hash of the record before the first one that is read. The first one must have it.
 func (c *cursor) link(s *Segment, b *bolt.Bucket) error {
 	if c.linked {
 		return nil
@@ -73,7 +73,7 @@ func (c *cursor) link(s *Segment, b *bolt.Bucket) error {
 	return nil
 }
 
-// drain yields what fill copied, as decode (entry or record) makes it of a record, and says whether to continue.
+// drain yields the copied records, as decode (entry or record) returns them, and reports whether to continue.
 func drain[T any](c *cursor, decode func(rec []byte) (T, error), yield func(T, error) bool) bool {
 	var none T
 	start := 0
@@ -111,7 +111,7 @@ func (c *cursor) record(rec []byte) (eventlog.Record, error) {
 	return r, c.pass(err)
 }
 
-// pass continues behind the next record, of which the chain says err.
+// pass moves to the next record. err is the chain's complaint about it.
 func (c *cursor) pass(err error) error {
 	if err == nil && c.seg.Sealed && c.chain.Seq == c.seg.Last && c.chain.Hash != c.seg.Hash {
 		err = fmt.Errorf("its record has the hash %x, but the segment was sealed with %x", c.chain.Hash, c.seg.Hash)
@@ -123,5 +123,5 @@ func (c *cursor) pass(err error) error {
 	return nil
 }
 
-// damaged says that the next entry is, or that a newer version wrote it.
+// damaged is the error that the next entry is damaged, or from a newer version.
 func (c *cursor) damaged(err error) error { return eventlog.DamageAt(c.seg.Path, c.next, err) }

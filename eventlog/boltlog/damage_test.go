@@ -283,7 +283,7 @@ func wantFormat(t *testing.T, err error, want eventlog.FormatError) {
 	}
 }
 
-// pages returns what of a file bbolt uses: the rest is room to grow.
+// pages returns the part of a file that bbolt uses: the rest is room to grow.
 func pages(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -1,15 +1,16 @@
 // Package boltlog is the embedded durable log: an eventlog.Log in a directory of bbolt files.
 //
-// It owns the layout of the directory and of its files, how they are created, opened and appended to so that neither a
-// crash nor a full disk loses what Append reported durable, and the checks that tell a whole log from a damaged one.
-// It never looks into what an entry means, has no goroutine and no timer, and never changes or removes an entry.
+// It owns the layout of the directory and its files. It creates, opens and appends to them in such a way that neither
+// a crash nor a full disk loses entries that Append reported durable. It owns the checks that tell a whole log from a
+// damaged one. It never looks into the meaning of an entry, has no goroutine and no timer, and never changes or
+// removes an entry.
 //
 // # Layout
 //
-// A log is a directory of segments. A segment is a bbolt file that is named by the sequence number of its first entry,
-// twenty digits and ".seg". The last one is live: it is appended to. When it has reached its size or its age it is
-// sealed, and from then on only read. Beside the segments stands LOCK, which a writer holds locked and in which it
-// says who it is. Other files are left alone. In a segment there is a bucket for each purpose:
+// A log is a directory of segments. A segment is a bbolt file with the sequence number of its first entry as its name,
+// twenty digits and ".seg". The last one is live: entries are appended to it. When it has reached its maximal size or
+// age it is sealed, and from then on only read. The file LOCK is beside the segments. A writer keeps it locked, and
+// writes into it who it is. Other files are left alone. A segment has a bucket for each purpose:
 //
 //	meta  "type" names the file as a Rollcall log, "format" is the layout's version (4 bytes, big endian),
 //	      "first" the first entry's number (8 bytes), "previous" the hash of the record before it, "tree" the
@@ -21,38 +22,40 @@
 //
 // # Durability
 //
-// One Append is one bbolt transaction in one segment, hence two fsyncs however many entries it has: the caller gathers
-// what it has into one call. After a commit that failed, nothing is known about what reached the disk: the Log refuses
-// to append until it is opened again.
+// One Append is one bbolt transaction in one segment, hence two fsyncs however many entries it has: callers should
+// gather many entries into one call. After a failed commit it is unknown which writes reached the disk: the Log
+// refuses to append until it is opened again.
 //
-// A new segment is begun before an Append, in steps of which each is durable before the next:
+// A new segment is begun before an Append, in steps that are each durable before the next:
 //
 // 1. the live segment is sealed, in a transaction;
-// 2. it is cut to what bbolt uses of it;
+// 2. it is cut to the part that bbolt uses;
 // 3. its successor is made under another name, brought to the disk, and then given its name.
 //
-// Whatever step a crash interrupts, Open does the rest. What no crash explains it refuses as damage.
+// If a crash interrupts a step, Open does the rest. Open treats a state that no crash can leave as damage.
 //
 // # Archives, and logs that begin later
 //
-// Sealed segments may be moved to another directory (Archive). ORIGIN, in the log's directory, then says behind which
-// entry the log's own segments begin, with the record's hash and the tree there, and where those before are: it is
-// durable before the first of them disappears. A reader finds them there, or where Options.Archive says: by their
-// place in the chain, whatever else is there. Archive puts none beside those of another log. If they are not there,
-// the log reads from a later entry on (Log.First), and asking for one before is an *ArchivedError. A log that is made
-// from a part of another (CreateFrom) has ORIGIN too. Without ORIGIN, a log that does not begin with entry 1 is
-// damaged.
+// Sealed segments may be moved to another directory (Archive). The file ORIGIN, in the log's directory, then names the
+// entry after which the log's own segments begin, with the record's hash and the tree there. It also names the
+// directories of the earlier segments. It is durable before the first of them is removed. A reader finds them there, or in
+// Options.Archives. It recognises them by their place in the chain, whatever other files there are. Archive does not
+// put them into a directory with segments of another log.
 //
-// # Who may open what
+// If they are missing, the log reads from a later entry on (Log.First), and a request for an earlier one returns an
+// *ArchivedError. A log that is made from a part of another (CreateFrom) has ORIGIN too. Without ORIGIN, a log that
+// does not begin with entry 1 is damaged.
+//
+// # Who may open a log
 //
 // One writer holds LOCK exclusively. Readers share it while they open the log, and copy its last segment if it is not
-// sealed (copy.go); then they let go of it, and see the log as it was, whatever a writer does. A reader that comes
-// while a writer has LOCK sees every segment but the live one (Log.Live). Archive shares LOCK like a reader, for as
-// long as it takes, and beside a writer too: it touches no segment that a writer may. ORIGIN.lock lets one archive at
-// a time.
+// sealed (copy.go). Then they release it, and keep seeing the log as it was, whatever a writer does. A reader that
+// comes while a writer has LOCK sees every segment but the live one (Log.Live). Archive shares LOCK like a reader
+// while it runs, and also runs beside a writer: it touches no segment that a writer may. ORIGIN.lock allows one
+// archiver at a time.
 //
 // The locks are flock's: this package builds on Linux, macOS and the BSDs.
 //
-// Start reading at Log (log.go), then rotate.go for how a segment follows another, segment.go for one segment, open.go
-// for what is checked and mended, archive.go and archived.go for what was moved away.
+// Start reading at Log (log.go). Then read rotate.go for the change from one segment to the next, segment.go for one
+// segment, open.go for checks and repairs, and archive.go and archived.go for archived segments.
 package boltlog

@@ -21,8 +21,8 @@ func (e *faultError) Error() string {
 	return fmt.Sprintf("the file is cut short or its pages are damaged: %v", e.value)
 }
 
-// unreadable returns the system's error if that is why err came, and nil if err is about what is in the file. A memory
-// fault is either: where the file can be read to its end without the mapping, pages are damaged, or missing.
+// unreadable returns the system's error if that caused err, and nil if err is about the file's content. A memory fault
+// may be either: if the file can be read to its end without the mapping, pages are damaged, or missing.
 func unreadable(file *os.File, err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +35,8 @@ func unreadable(file *os.File, err error) error {
 	return readToEnd(file)
 }
 
-// readToEnd returns the error with which reading all of the file ends, nil at its end. Holes are skipped where the
-// system tells where they are.
+// readToEnd returns the error from reading the whole file, nil at its end. It skips holes where the system reports
+// them.
 func readToEnd(file *os.File) error {
 	b := make([]byte, 1<<20)
 	for at := int64(0); ; at += int64(len(b)) {
@@ -49,7 +49,7 @@ func readToEnd(file *os.File) error {
 	}
 }
 
-// readThrough is readToEnd of the file at path.
+// readThrough is readToEnd for the file at path.
 func readThrough(path string) error {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -66,8 +66,8 @@ func CheckReadable(path string, seq uint64) error {
 	return nil
 }
 
-// guard runs f, which reads pages that may be damaged. bbolt trusts its pages: it panics on a wrong one,
-// and touching one behind the file's end is a memory fault.
+// guard runs f, which reads pages that may be damaged. bbolt trusts its pages: it panics on a wrong one, and touching
+// one after the file's end is a memory fault.
 func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

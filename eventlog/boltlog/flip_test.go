@@ -39,25 +39,25 @@ const (
 	damageScratch = "ROLLCALL_DAMAGE_SCRATCH"
 	// The log has damageSegments segments of damageEntries entries.
 	damageSegments, damageEntries = 2, 12
-	// damageAtOnce is how many tries one process makes: bbolt leaks its mapping of a file that it panics on.
+	// damageAtOnce is the number of tries of one process: bbolt leaks its mapping of a file that it panics on.
 	damageAtOnce = 4000
 )
 
-// A damageCount is how the tries went that one process has made.
+// A damageCount counts the outcomes of one process's tries.
 type damageCount struct {
 	// Next is the number of the first try that was not made. While one is made it is the try's own.
 	Next int
-	// Total is how many tries there are for all processes.
+	// Total is the number of tries for all processes.
 	Total int
 	// Checking says that bbolt's check of the structure is under way.
 	Checking bool
-	// Found is how many were found by opening the log, by reading it, and by checking it.
+	// Opening, Reading and Check count the faults found by opening the log, by reading it, and by checking it.
 	Opening, Reading, Check int
-	// Harmless is how many were not found: no read uses what was damaged.
+	// Harmless counts the faults that were not found: no read uses the damaged bytes.
 	Harmless int
-	// Crashes is how many of Check brought the process down.
+	// Crashes counts the calls of Check that crashed the process.
 	Crashes int
-	// Wrong are those that went as they may not.
+	// Wrong are the tries with a forbidden outcome.
 	Wrong []string
 }
 
@@ -106,7 +106,8 @@ func loadForDamage(t *testing.T, from string) *damagedLog {
 	return d
 }
 
-// damageContent returns the log's entries: those of a segment fill more than one page, so that there is one above.
+// damageContent returns the log's entries: the entries of a segment fill more than one page, so that there is a page
+// above.
 func damageContent(first uint64, n int) []eventlog.Entry {
 	entries := logtest.Entries(first, n)
 	for i := range entries {
@@ -178,8 +179,8 @@ func (d *damagedLog) try(t damageTry, more bool, count *damageCount, say func(ch
 	return d.appendTo(found)
 }
 
-// read reads the log, and says whether it could be opened. An answer that is not that of the whole log is an
-// error without a name.
+// read reads the log, and reports whether it could be opened. An answer other than the whole log's is an error without
+// a name.
 func (d *damagedLog) read() (opened bool, err error) {
 	l, err := OpenReadOnly(d.dir)
 	if err != nil {
@@ -193,7 +194,7 @@ func (d *damagedLog) read() (opened bool, err error) {
 	return true, err
 }
 
-// compare reads a log and compares each entry with what was appended.
+// compare reads a log and compares each entry with the appended one.
 func (d *damagedLog) compare(l *Log) (n int, err error) {
 	var prev [32]byte
 	var rec []byte
@@ -245,7 +246,7 @@ func (d *damagedLog) appendTo(found bool) error {
 	return nil
 }
 
-// damageIsNamed says whether an error is one of those that a damaged log may give.
+// damageIsNamed reports whether an error is one of the errors that a damaged log may return.
 func damageIsNamed(err error) bool {
 	var damaged *eventlog.DamagedError
 	var format *FormatError
@@ -259,8 +260,8 @@ type damageTry struct {
 	bits byte
 }
 
-// tries returns all of them. Of each byte one bit is flipped, or every one; always every one where a page says
-// what it is and what its first element is. Elsewhere only one byte in stride has its turn.
+// tries returns all tries. One bit of each byte is flipped, or every one; always every one where a page describes
+// itself and its first element. Elsewhere only one byte in stride has its turn.
 func (d *damagedLog) tries(everyBit bool, stride int) []damageTry {
 	var all []damageTry
 	chance := rand.New(rand.NewPCG(3, 4))

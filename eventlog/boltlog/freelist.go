@@ -5,12 +5,11 @@ import (
 	"fmt"
 )
 
-// flagFreelist is the kind of the page that lists the free ones.
+// flagFreelist is the kind of the page that lists the free pages.
 const flagFreelist = 0x10
 
-// checkFreelist sees that no page which bbolt takes for free is one that holds something: it would be written over.
-// It is for whoever is going to write; w has been to all pages of the tree. What is free and not in the list is lost
-// room and nothing worse.
+// checkFreelist checks that no page which bbolt believes free holds data: it would be overwritten. It is needed before
+// writing; w has visited all pages of the tree. A free page that is not in the list is lost space and nothing worse.
 func (w *pageWalk) checkFreelist(list uint64) error {
 	if list == 1<<64-1 {
 		return nil // there is none
@@ -72,7 +71,7 @@ func (w *pageWalk) readFreelist(id uint64) ([]uint64, error) {
 	count := uint64(binary.NativeEndian.Uint16(head[10:]))
 	over := uint64(binary.NativeEndian.Uint32(head[pageOverflowAt:]))
 	at := uint64(pageHeaderSize)
-	if count == 0xFFFF { // more than fit into the header: their number is before them
+	if count == 0xFFFF { // more than fit into the header: their number comes first
 		count = binary.NativeEndian.Uint64(head[pageHeaderSize:])
 		at += 8
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAFreeListThatNamesUsedPagesForbidsAppending flips every bit of the list of free pages of the live segment: a
-// writer that is let in must not write over an entry.
+// writer that can open it must not overwrite an entry.
 func TestAFreeListThatNamesUsedPagesForbidsAppending(t *testing.T) {
 	path := newLog(t, 1)
 	l, err := Open(path)
@@ -78,7 +78,7 @@ func freelistOf(t *testing.T, content []byte) (at, size int) {
 	const page = 4096
 	meta := 0
 	if binary.NativeEndian.Uint64(content[page+16+48:]) > binary.NativeEndian.Uint64(content[16+48:]) {
-		meta = 1 // of the two, that of the later transaction
+		meta = 1 // the later transaction's
 	}
 	id := int(binary.NativeEndian.Uint64(content[meta*page+metaFreelistAt:]))
 	count := int(binary.NativeEndian.Uint16(content[id*page+10:]))

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// A heldDir is a log's directory as its writer has found it. Whatever the writer makes, cuts or removes, it does in
-// that directory, whatever the path leads to by then. A nil *heldDir holds nothing.
+// A heldDir is a log's directory as its writer has opened it. The writer makes, cuts and removes files only in that
+// directory, wherever the path leads by then. A nil *heldDir holds nothing.
 type heldDir struct {
 	path string
 	root *os.Root
@@ -49,7 +49,7 @@ func (d *heldDir) sync() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// isThere returns an error if the path leads to another directory by now, or to none.
+// isThere returns an error if the path now leads to another directory, or to none.
 func (d *heldDir) isThere() error {
 	switch now, err := os.Stat(d.path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -62,7 +62,7 @@ func (d *heldDir) isThere() error {
 	return nil
 }
 
-// hasSegment returns an error if the segment that the writer holds open as held is not in the directory by its name.
+// hasSegment returns an error unless the directory has the segment that the writer holds open as held, under its name.
 func (d *heldDir) hasSegment(name string, held fs.FileInfo) error {
 	switch now, err := d.root.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -85,7 +85,7 @@ func (d *heldDir) openSegment(name string, readOnly bool) (*Segment, error) {
 	return openSegmentFile(file, readOnly, f)
 }
 
-// openFile opens a file of the directory, of which errors say the whole path.
+// openFile opens a file of the directory. Its errors have the whole path.
 func (d *heldDir) openFile(name string, flag int) (*os.File, error) {
 	f, err := regular.OpenIn(d.root, name, flag, fileMode)
 	var at *fs.PathError
@@ -95,9 +95,9 @@ func (d *heldDir) openFile(name string, flag int) (*os.File, error) {
 	return f, err
 }
 
-// createTemp makes an empty file with a name that no other has: name, a number, and tmpSuffix.
+// createTemp makes an empty file with a new name: name, a number, and tmpSuffix.
 func (d *heldDir) createTemp(name string) (tmp string, f *os.File, err error) {
-	for i := range 100 { // another writer, where locks do not hold, may be making one
+	for i := range 100 { // another writer, where locks do not work, may be making one
 		tmp = fmt.Sprintf("%s.%d%s", name, i+1, tmpSuffix)
 		if f, err = d.openFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL); !errors.Is(err, fs.ErrExist) {
 			break
@@ -106,7 +106,7 @@ func (d *heldDir) createTemp(name string) (tmp string, f *os.File, err error) {
 	return tmp, f, err
 }
 
-// removeLeftovers removes what a crash left of files that were being made, whose names match pattern up to the number.
+// removeLeftovers removes the incomplete files that a crash left, whose names match pattern up to the number.
 func (d *heldDir) removeLeftovers(pattern string) error {
 	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
@@ -125,14 +125,14 @@ func (d *heldDir) removeLeftovers(pattern string) error {
 	return nil
 }
 
-// holds returns an *eventlog.DisplacedError if the log's directory or its live segment are not where they were when the
-// log was opened. What was appended then would not be found under the log's name.
+// holds returns an *eventlog.DisplacedError if the log's directory or its live segment has moved since the log was
+// opened. Entries appended then would not be found under the log's name.
 func (l *Log) holds() error {
 	err := l.dir.isThere()
 	if err == nil {
 		held, failed := l.tail.file.Stat()
 		if failed != nil {
-			return nil // the file itself is no good: the append will say so, with its outcome
+			return nil // the file itself is broken: the append will report that, with its outcome
 		}
 		err = l.dir.hasSegment(filepath.Base(l.tail.Path), held)
 	}
@@ -147,10 +147,10 @@ func (l *Log) isDisplaced(why error) error {
 	return &eventlog.DisplacedError{Path: l.path, Last: l.end.Seq, Err: why}
 }
 
-// relock takes the file LOCK if it is not the one that the log has locked: that was removed or replaced. An error says
-// that another process has it.
+// relock locks the present file LOCK if the file that the log has locked was removed or replaced. The error says that
+// another process has it.
 func (l *Log) relock() error {
-	if l.lock == nil || l.lock.isIn(l.dir) == nil { // nil: locks do not hold here, or another writer took the log over
+	if l.lock == nil || l.lock.isIn(l.dir) == nil { // nil: locks do not work here, or another writer took over the log
 		return nil
 	}
 	f, err := l.dir.openFile(lockName, os.O_RDWR|os.O_CREATE)
@@ -166,8 +166,8 @@ func (l *Log) relock() error {
 	return lost.release()
 }
 
-// Held returns an *eventlog.DisplacedError if the log's directory is not the one any more that was opened for writing.
-// Whoever keeps files of its own in it asks before it writes or removes any.
+// Held returns an *eventlog.DisplacedError if the log's directory is no longer the one that was opened for writing.
+// Code that keeps files of its own in it calls Held before it writes or removes any.
 func (l *Log) Held() error {
 	err := l.dir.isThere()
 	if err == nil {

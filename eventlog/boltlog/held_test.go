@@ -47,7 +47,7 @@ func copyDir(t *testing.T, from, to string) {
 	must(t, os.CopyFS(to, os.DirFS(from)))
 }
 
-// displacements are what may become of the files of a writer, and whether it then has to stop.
+// displacements are changes to a writer's files, and whether it then has to stop.
 var displacements = map[string]struct {
 	do   func(t *testing.T, path, live string)
 	says string // "" if it continues

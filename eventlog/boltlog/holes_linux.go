@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// skipHole returns where the file has data from at on, so that a file of 60 GB of nothing is read at once. Of a hole at
-// the file's end the last byte is enough.
+// skipHole returns the offset of the file's next data from at on, so that a file with a hole of 60 GB is read quickly.
+// For a hole at the file's end it returns the last byte.
 func skipHole(file *os.File, at int64) int64 {
 	data, err := file.Seek(at, unix.SEEK_DATA)
 	if err == nil {

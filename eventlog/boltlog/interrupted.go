@@ -9,16 +9,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// maxInterrupted is the number of times that one and the same step is tried that signals interrupt.
+// maxInterrupted is the largest number of attempts at a step that signals interrupt.
 const maxInterrupted = 100
 
-// update runs f in a transaction of db that is durable when update returns without an error. reading keeps all
-// transactions that only read out, and is not held when update is called.
+// update runs f in a transaction of db that is durable when update returns without an error. reading is held by
+// read-only transactions, and not when update is called.
 //
-// A signal may interrupt a sync (EINTR): on some file systems fsync(2) says so, and package os tries again, but bbolt
-// does not. The transaction has then failed, though what it wrote is neither lost nor durable, and the next one may
-// continue from it. So the sync is made up for, and then the transaction either is there, or is made once more. Any
-// other error of a sync is final: nobody knows what the disk has dropped.
+// A signal may interrupt a sync (EINTR). Some file systems report that from fsync(2). Package os tries again, but
+// bbolt does not. The transaction has then failed, though its writes are neither lost nor durable, and the next one
+// may continue from it. So update repeats the sync, and then the transaction either exists, or is run once more. Any
+// other error of a sync is final: the disk may have dropped anything.
 func update(db *bolt.DB, reading sync.Locker, f func(tx *bolt.Tx) error) error {
 	for try := 1; ; try++ {
 		id := 0
@@ -38,9 +38,10 @@ func update(db *bolt.DB, reading sync.Locker, f func(tx *bolt.Tx) error) error {
 	}
 }
 
-// settle makes up for a sync that was interrupted in transaction id, and reports whether it is in the file, durably.
+// settle repeats a sync that was interrupted in transaction id, and reports whether the transaction is in the file,
+// durably.
 func settle(db *bolt.DB, reading sync.Locker, id int) (there bool, err error) {
-	// Who reads now may do so in pages that the transaction has given up. bbolt forgets that where it has failed.
+	// Present readers may read pages that the transaction has freed. bbolt forgets that after a failure.
 	reading.Lock()
 	defer reading.Unlock()
 	if err := syncAgain(db.Sync); err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// lockName is the file whose lock is the right to append, or to read what is appended to.
+// lockName is the file whose lock gives the right to append, or to read the live segment.
 const lockName = "LOCK"
 
-// errLocked is returned by flock if someone else has the lock.
+// errLocked is returned by flock if another process has the lock.
 var errLocked = errors.New("locked")
 
 // A dirLock is held as long as its file is open.
 type dirLock struct{ f *os.File }
 
-// lockForWriting takes the log at dir for one writer, and leaves in LOCK who that is. Others have it: the
-// error is an ErrInUse that names them. A writer whose LOCK was taken away has it, too.
+// lockForWriting locks the log at dir for one writer, and writes the writer's name into LOCK. If other processes have
+// it, the error is an ErrInUse that names them. A writer whose LOCK was removed counts, too.
 func lockForWriting(dir string) (*dirLock, error) {
 	f, err := regular.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
@@ -48,15 +48,15 @@ func lockForWriting(dir string) (*dirLock, error) {
 	return lock, nil
 }
 
-// sign leaves in the file who has it. Only people read that, and a full disk is no reason not to open the log: errors
-// do not matter.
+// sign writes the lock's owner into the file. Only people read it, and a full disk is no reason not to open the log:
+// errors do not matter.
 func (l *dirLock) sign() {
 	_ = l.f.Truncate(0)
 	_, _ = l.f.WriteAt([]byte(self()), 0)
 }
 
-// lockForReading shares the log at dir with other readers; it is nil, with no error, if a writer has it, and
-// empty if the log has no LOCK, as copies may, and no writer.
+// lockForReading shares the log at dir with other readers. It returns nil, without an error, if a writer has it, and
+// an empty lock if the log has no LOCK, as copies may, and no writer.
 func lockForReading(dir string) (*dirLock, error) {
 	lock := &dirLock{}
 	f, err := regular.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY, 0)
@@ -78,8 +78,8 @@ func lockForReading(dir string) (*dirLock, error) {
 	return lock, nil
 }
 
-// writerWithoutLock says who writes to the log at dir though its LOCK does not show it: the file was removed, and
-// perhaps made again. bbolt has a lock of its own on the file that it writes to.
+// writerWithoutLock returns the writer of the log at dir that LOCK does not show: the file was removed, and perhaps
+// made again. bbolt has a lock of its own on the file that it writes to.
 func writerWithoutLock(dir string) (writer, err error) {
 	paths, err := segmentPaths(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func writerWithoutLock(dir string) (writer, err error) {
 	}
 	f, err := regular.Open(paths[len(paths)-1])
 	if err != nil {
-		return nil, nil // readers find what is wrong with it
+		return nil, nil // readers report the fault
 	}
 	defer f.Close()
 	if !errors.Is(flock(f, false), errLocked) {
@@ -100,7 +100,7 @@ func writerWithoutLock(dir string) (writer, err error) {
 	return fmt.Errorf("%s is writing to it, and its file %s was removed or replaced meanwhile", who, lockName), nil
 }
 
-// isIn returns an error if the lock is not that of the directory: it was replaced when it had just been locked.
+// isIn returns an error if the directory now has another lock file: it was replaced when it had just been locked.
 func (l *dirLock) isIn(dir *heldDir) error {
 	there, err := dir.root.Lstat(lockName)
 	if err != nil {
@@ -113,7 +113,7 @@ func (l *dirLock) isIn(dir *heldDir) error {
 	return nil
 }
 
-// release lets go of the lock, if there is one.
+// release releases the lock, if there is one.
 func (l *dirLock) release() error {
 	if l == nil || l.f == nil {
 		return nil
@@ -121,7 +121,7 @@ func (l *dirLock) release() error {
 	return l.f.Close()
 }
 
-// self is what a writer says about itself.
+// self is a writer's description of itself.
 func self() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -130,7 +130,8 @@ func self() string {
 	return fmt.Sprintf("process %d (%s) on host %s", os.Getpid(), filepath.Base(os.Args[0]), host)
 }
 
-// holder says who has the lock of f: a writer, by what is in it, or readers. The file's time is when the writer came.
+// holder describes the owner of the lock of f: a writer, from the file's content, or readers. The file's time is the
+// time at which the writer opened the log.
 func holder(f *os.File) error {
 	readers := lockedBy(f, "READ")
 	if flock(f, false) == nil {

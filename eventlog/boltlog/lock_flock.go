@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// flock locks f for one, or for all who do not ask to be the only one, until it is closed. It does not wait.
+// flock locks f until it is closed, exclusively or shared. It does not wait.
 func flock(f *os.File, exclusive bool) error {
 	how := syscall.LOCK_SH
 	if exclusive {
@@ -26,8 +26,8 @@ func flock(f *os.File, exclusive bool) error {
 	return err
 }
 
-// lockedBy returns the processes that have the lock of f, as mode, READ (shared) or WRITE, as far as the system tells:
-// Linux does, in /proc/locks (proc_locks(5)).
+// lockedBy returns the processes that have the lock of f, in the mode READ (shared) or WRITE, as far as the system
+// shows them: Linux does, in /proc/locks (proc_locks(5)).
 func lockedBy(f *os.File, mode string) (processes []string) {
 	info, err := f.Stat()
 	if err != nil {

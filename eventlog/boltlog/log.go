@@ -15,20 +15,20 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
-// Options say when the live segment is sealed and a new one begun, and where archived ones are. They may differ
-// each time a log is opened.
+// Options set when the live segment is sealed and a new one begun, and name the directories of archived ones. They may
+// differ each time a log is opened.
 type Options struct {
-	// SegmentBytes is the size that a segment does not exceed, unless one Append does. 0: no limit.
+	// SegmentBytes is the largest size of a segment, unless one Append exceeds it. 0: no limit.
 	SegmentBytes int64
-	// SegmentAge is the time that after a segment's first entry, by the entries' own time, none is added to it. 0: no
-	// limit.
+	// SegmentAge is the time after a segment's first entry, by the entries' own time, after which no entry is added to
+	// it. 0: no limit.
 	SegmentAge time.Duration
-	// Archives are directories with segments that were archived, beside those of which the log says that they are
-	// there. If there are any, it is an error that one is not found.
+	// Archives are directories with archived segments, in addition to the ones that the log records. If there are any,
+	// a missing archived segment is an error.
 	Archives []string
 }
 
-// DefaultOptions returns the options for everyone who has no reason for others: 256 MiB, 24 hours.
+// DefaultOptions returns the options for most users: 256 MiB, 24 hours.
 func DefaultOptions() Options { return Options{SegmentBytes: 256 << 20, SegmentAge: 24 * time.Hour} }
 
 // A Log is a log in a directory of segments. It is safe for concurrent use: entries may be read while others
@@ -40,13 +40,14 @@ type Log struct {
 	live       bool // a writer has the log: the live segment is not among segments
 	lock       *dirLock
 	dir        *heldDir               // nil if the log is only read
-	damage     *eventlog.DamagedError // what reading ends with; nil for a whole log
-	endUnknown error                  // what it ends with otherwise; nil for nothing
+	damage     *eventlog.DamagedError // the error at the end of reading; nil for a whole log
+	endUnknown error                  // another error at the end of reading; nil for none
 
-	appending  sync.Mutex                // held by Append and Close; guards what follows, and writes of what mu guards
+	// held by Append and Close; guards the next fields, and writes of the fields that mu guards
+	appending  sync.Mutex
 	end        eventlog.Chain            // behind the last durable entry
 	began      eventlog.Time             // time of the live segment's first entry
-	unknown    *eventlog.Attempt         // the append that has failed with unknown outcome
+	unknown    *eventlog.Attempt         // the append that failed with unknown outcome
 	superseded *eventlog.SupersededError // another writer has appended
 	displaced  error                     // the directory or the live segment was moved away or replaced
 	unlocked   error                     // another process has LOCK, which was removed or replaced
@@ -54,9 +55,9 @@ type Log struct {
 
 	mark eventlog.Mark // of the last durable entry, until Close
 
-	mu       sync.Mutex // never held while the disk is waited for
+	mu       sync.Mutex // never held while waiting for the disk
 	begin    *beginning // nil if the log begins with entry 1
-	absent   error      // why there are no archived segments before segments
+	absent   error      // the reason why there are no archived segments before segments
 	segments []Facts    // in order, archived ones first; empty only beside a writer that has sealed none yet
 	tail     *Segment   // the last segment, held open if it is not sealed
 	last     uint64     // sequence number of the last durable entry
@@ -65,28 +66,27 @@ type Log struct {
 
 var _ eventlog.Log = (*Log)(nil)
 
-// Path returns the path that the log was opened by.
+// Path returns the path with which the log was opened.
 func (l *Log) Path() string { return l.path }
 
-// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries behind
-// Last that only the writer can tell about.
+// Live reports whether a writer had the log when it was opened for reading: then there are, or will be, entries after
+// Last that only the writer can read.
 func (l *Log) Live() bool { return l.live }
 
-// Lacks lets reading end with damage behind the last entry, because of what whoever opened the log knows from
-// elsewhere: that it had more. A log in which damage was found already stays as it is. It is called before the
-// Log is used by others.
+// Lacks makes reading end with damage after the last entry, because the opener of the log knows that it had more. A
+// log in which damage was found already stays as it is. It must be called before other uses of the Log.
 func (l *Log) Lacks(why error) {
 	if l.damage == nil {
 		l.damage = &eventlog.DamagedError{Path: l.path, Seq: l.last + 1, Err: why}
 	}
 }
 
-// EndUnknown lets reading end with why, which is no damage: whoever opened the log cannot tell whether it had more. It is
-// called before the Log is used by others.
+// EndUnknown makes reading end with why, which is no damage: the opener of the log cannot know whether it had more. It
+// must be called before other uses of the Log.
 func (l *Log) EndUnknown(why error) { l.endUnknown = why }
 
-// Sync brings to the disk what can be read of the log, which a writer that died may not have done: what is written
-// down elsewhere of an entry must not outlive it. Sealed segments before the last were synced when they were sealed.
+// Sync brings the readable part of the log to the disk. A writer that died may not have done that, and facts stored
+// elsewhere about an entry must not outlive it. Sealed segments before the last were synced when they were sealed.
 func (l *Log) Sync() error {
 	l.mu.Lock()
 	paths := []string{l.path}
@@ -102,14 +102,14 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// limit is how much one Append takes: bbolt holds a transaction in memory.
+// limit is the largest Append: bbolt holds a transaction in memory.
 var limit = eventlog.WideLimit
 
 // Limit implements eventlog.Log.
 func (l *Log) Limit() eventlog.Limit { return limit }
 
-// Append implements eventlog.Log. All entries are written in one transaction in one segment. ctx is asked before it
-// begins, and not again: a commit cannot be called off.
+// Append implements eventlog.Log. All entries are written in one transaction in one segment. ctx is checked before it
+// begins, and not again: a commit cannot be cancelled.
 func (l *Log) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	l.appending.Lock()
 	defer l.appending.Unlock()
@@ -145,7 +145,7 @@ func (l *Log) Append(ctx context.Context, expectedLast uint64, entries []eventlo
 	return nil
 }
 
-// mayAppend says why nothing can be appended behind entry expectedLast, or nil.
+// mayAppend returns an error if nothing can be appended after entry expectedLast.
 func (l *Log) mayAppend(ctx context.Context, expectedLast uint64) error {
 	last, err := l.Last()
 	switch {
@@ -167,7 +167,7 @@ func (l *Log) mayAppend(ctx context.Context, expectedLast uint64) error {
 	return nil
 }
 
-// write makes the batch, whose first entry has the given time, durable, in a new segment if it is time for one.
+// write makes the batch, whose first entry has the given time, durable, in a new segment if one is due.
 func (l *Log) write(first eventlog.Time) error {
 	due, err := l.due(first, len(l.batch.Bytes))
 	if err != nil {
@@ -210,8 +210,8 @@ func (l *Log) commit() error {
 	})
 }
 
-// Last implements eventlog.Log. Beside a writer (Live) it is the last sealed entry; in a damaged log it is the
-// last entry before the damage, as far as that is known before the entries are read.
+// Last implements eventlog.Log. Beside a writer (Live) it is the last sealed entry. In a damaged log it is the last
+// entry before the damage, as far as that is known before the entries are read.
 func (l *Log) Last() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +221,7 @@ func (l *Log) Last() (uint64, error) {
 	return l.last, nil
 }
 
-// Close implements eventlog.Log. It waits for an Append and for reads of the live segment that are under way.
+// Close implements eventlog.Log. It waits for an Append and for reads of the live segment in progress.
 func (l *Log) Close() error {
 	l.appending.Lock()
 	defer l.appending.Unlock()
@@ -239,9 +239,9 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.dir.close(), l.lock.release())
 }
 
-// Read implements eventlog.Log. Every record's checksum, its sequence number and its link to the record before it are
-// checked, also from one segment to the next; the record before the first one is read for that too. The caller may take
-// as long as it likes: no transaction is open while it holds an entry.
+// Read implements eventlog.Log. It checks every record's checksum, its sequence number and its link to the record
+// before it, also from one segment to the next. For the first record it reads the one before. The caller may take its
+// time: no transaction is open while it holds an entry.
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 	return read(ctx, l, from, (*cursor).entry)
 }
@@ -251,7 +251,7 @@ func (l *Log) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Recor
 	return read(ctx, l, from, (*cursor).record)
 }
 
-// Follow implements eventlog.Log. A Log that was opened for reading sees what it saw when it was opened.
+// Follow implements eventlog.Log. A Log that was opened for reading shows the entries of that time.
 func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	if !l.readOnly {
 		return eventlog.FollowMark(ctx, from, &l.mark, l.Records)

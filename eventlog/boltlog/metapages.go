@@ -6,17 +6,16 @@ import (
 	"os"
 )
 
-// Where bbolt has what it says about a file, in each of the first two pages: a page's header, 56 bytes, and their
-// checksum. In the machine's byte order.
+// The places, in each of the first two pages, of bbolt's facts about a file: a page's header, 56 bytes, and the
+// checksum. They are in the machine's byte order.
 const (
 	pageHeaderSize = 16
 	metaBodySize   = 56
 )
 
-// metaPagesWhole says whether both of a bbolt file's first two pages are good, of which each commit writes one:
-// bbolt goes by the newer one that is. One is enough for bbolt, and the other may then have been that of the
-// last commit, which nobody sees any more. No crash leaves a bad one: what it has fits into one sector, which a
-// disk writes as a whole.
+// metaPagesWhole reports whether both of a bbolt file's first two pages are good. Each commit writes one of them, and
+// bbolt uses the newer good one. One is enough for bbolt, but the other may have been the last commit's, which is then
+// lost without notice. No crash leaves a bad one: its content fits into one sector, which a disk writes as a whole.
 func metaPagesWhole(f *os.File, size int) (bool, error) {
 	for page := range 2 {
 		var b [metaBodySize + 8]byte

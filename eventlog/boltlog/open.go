@@ -16,32 +16,32 @@ import (
 var (
 	// ErrNotALog says that a file or directory is no Rollcall log.
 	ErrNotALog = errors.New("not a Rollcall log")
-	// ErrNoSegments is the ErrNotALog of a directory in which nothing tells that there was a log.
+	// ErrNoSegments is the ErrNotALog of a directory without any trace of a log.
 	ErrNoSegments = fmt.Errorf("%w: it is a directory without segments", ErrNotALog)
 )
 
-// FormatError says that another version of Rollcall wrote a log, with a layout that this one does not read: a newer one,
-// or one from before the first release.
+// FormatError says that another version of Rollcall wrote a log, with a layout that this one does not read: a newer
+// one, or one from before the first release.
 type FormatError struct {
 	Path string
-	// Format is the file's.
+	// Format is the file's format.
 	Format uint32
 }
 
 // Error implements error.
 func (e *FormatError) Error() string {
 	if e.Format < Format {
-		return fmt.Sprintf("%s: the log has layout %d, written before the first release of Rollcall: this version reads "+
-			"layout %d: read the log with the program that wrote it, or with one built from commit %s", e.Path, e.Format,
-			Format, eventlog.LastPrerelease)
+		return fmt.Sprintf("%s: the log has layout %d, written before the first release of Rollcall: this version "+
+			"reads layout %d: read the log with the program that wrote it, or with one built from commit %s",
+			e.Path, e.Format, Format, eventlog.LastPrerelease)
 	}
 	return fmt.Sprintf("%s: the log has format %d, written by a newer version of Rollcall: this one reads up to %d",
 		e.Path, e.Format, Format)
 }
 
-// Open opens the log at path for appending, for this Log alone. It does what a crash has left undone, and
-// checks every segment's place among the others and the last record. Errors: fs.ErrNotExist, ErrInUse,
-// ErrNotALog, a *FormatError, an *eventlog.FormatError or an *eventlog.DamagedError.
+// Open opens the log at path for appending, for this Log alone. It completes the steps that a crash has interrupted,
+// and checks every segment's place among the others and the last record. Errors: fs.ErrNotExist, ErrInUse, ErrNotALog,
+// a *FormatError, an *eventlog.FormatError or an *eventlog.DamagedError.
 func (o Options) Open(path string) (*Log, error) {
 	if _, err := segmentPaths(path); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (o Options) Open(path string) (*Log, error) {
 // Open is DefaultOptions().Open.
 func Open(path string) (*Log, error) { return DefaultOptions().Open(path) }
 
-// takeOver fills l with what stands on the disk, and makes it whole.
+// takeOver fills l from the disk, and repairs it.
 func (l *Log) takeOver() error {
 	dir, err := holdDir(l.path)
 	if err != nil {
@@ -84,8 +84,8 @@ func (l *Log) takeOver() error {
 	if err := l.repair(); err != nil {
 		return err
 	}
-	// Every file was opened for reading before, which finds most damage. To open for writing, bbolt reads
-	// pages that it panics on if they are damaged, and then keeps the file locked.
+	// Opening every file for reading first finds most damage. To open for writing, bbolt reads pages that it panics on
+	// if they are damaged, and then keeps the file locked.
 	last := l.segments[len(l.segments)-1].Path
 	if err := mayBeWritten(last); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (l *Log) takeOver() error {
 	return nil
 }
 
-// scan fills l.begin, l.segments and l.absent. Damage is as survey finds it.
+// scan fills l.begin, l.segments and l.absent. It returns the damage that survey finds.
 func (l *Log) scan() (*eventlog.DamagedError, error) {
 	var tried []string
 	for {
@@ -110,7 +110,7 @@ func (l *Log) scan() (*eventlog.DamagedError, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Behind that, because whoever archives segments writes it before the first of them disappears.
+		// This comes second, because an archiver writes it before it removes the first segment.
 		if l.begin, err = readBeginning(l.path); err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func (l *Log) scan() (*eventlog.DamagedError, error) {
 	}
 }
 
-// resume reads what the next entries are to follow.
+// resume reads the place that the next entries follow.
 func (l *Log) resume() error {
 	if l.last < l.tail.First {
 		return nil
@@ -167,11 +167,11 @@ func (l *Log) resume() error {
 	return nil
 }
 
-// OpenReadOnly opens the log at path for reading, as it is now. Others may read it too, and a writer may come and
-// append to it: what is not sealed yet is read from a copy (copyOf), and only if none can be made is a writer kept out
-// for as long as the log is open. If a writer has the log already, this opens the sealed segments (Live). Errors are
-// those of Open; damage is an error only if it leaves nothing to read, and otherwise where reading ends. That archived
-// segments are not found is an error if o says where they are, and otherwise of who reads them.
+// OpenReadOnly opens the present log at path for reading. Others may read it too, and a writer may come and append to
+// it. The entries that are not sealed yet are read from a copy (copyOf). Only if none can be made, no writer can open
+// the log while it is open here. If a writer has the log already, this opens the sealed segments (Live). It returns
+// the same errors as Open. Damage is an error only if it leaves nothing to read; otherwise reading ends there. Missing
+// archived segments are an error if o names directories, and otherwise an error of reading them.
 func (o Options) OpenReadOnly(path string) (*Log, error) { return o.openReadOnly(path, false) }
 
 // openReadOnly is OpenReadOnly; with alone no writer can open the log while it is open.
@@ -199,8 +199,8 @@ func (o Options) openReadOnly(path string, alone bool) (*Log, error) {
 // OpenReadOnly is DefaultOptions().OpenReadOnly.
 func OpenReadOnly(path string) (*Log, error) { return DefaultOptions().OpenReadOnly(path) }
 
-// load fills l, which is only read, with what stands on the disk, and says whether a writer may come from now on: not
-// if l is to be alone.
+// load fills l, which is only read, from the disk. free reports whether a writer may come from now on: not if l is to
+// be alone.
 func (l *Log) load(alone bool) (free bool, err error) {
 	damage, err := l.scan()
 	if err != nil {
@@ -232,13 +232,13 @@ func (l *Log) load(alone bool) (free bool, err error) {
 
 // A SegmentFile is the file of a segment.
 type SegmentFile struct {
-	// First is the number of the segment's first entry, or the one that it will have.
+	// First is the number of the segment's first entry, or the number that it will have.
 	First uint64
 	Bytes int64
 }
 
-// OwnFiles returns the segments that are in the directory of a log, in order, by their names alone. Others may archive
-// or remove the first ones meanwhile.
+// OwnFiles returns the segments in the directory of a log, in order, by their names alone. Others may archive or
+// remove the first ones meanwhile.
 func OwnFiles(path string) ([]SegmentFile, error) {
 	paths, err := segmentPaths(path)
 	if err != nil {
@@ -260,26 +260,25 @@ func OwnFiles(path string) ([]SegmentFile, error) {
 	return files, nil
 }
 
-// Files are the segments of a log, for whoever looks at them one by one.
+// Files are the segments of a log, for a caller that reads them one by one.
 type Files struct {
-	// Paths are the segments in order, archived ones that are found first.
+	// Paths are the segments in order, beginning with the archived ones that are found.
 	Paths []string
-	// Before are the facts of the segment before the first, as far as they are known: the zero Facts if the
-	// first one is the log's first.
+	// Before are the facts of the segment before the first, as far as they are known: the zero Facts if the first one
+	// is the log's first.
 	Before Facts
-	// Absent says why archived segments are not among Paths, if there are such.
+	// Absent is the reason why archived segments are not among Paths, if there are such.
 	Absent error
-	// Live says that a writer has the log: its live segment is not among Paths, because only the writer can
-	// open it.
+	// Live says that a writer has the log: its live segment is not among Paths, because only the writer can open it.
 	Live bool
-	// Tail is a copy of the last one of Paths, which a writer that comes may append to: for OpenSegmentCopy, until
-	// Close. It is nil beside a writer, and if there is none: then no writer is let in until Close.
+	// Tail is a copy of the last one of Paths, which a writer may append to: for OpenSegmentCopy, until Close. It is
+	// nil beside a writer, and if no copy could be made: then no writer can open the log until Close.
 	Tail *os.File
 	lock *dirLock
 }
 
-// List finds the segments of the log at path. Errors: fs.ErrNotExist, ErrNotALog, an *eventlog.DamagedError if it
-// cannot be told where the log begins.
+// List finds the segments of the log at path. Errors: fs.ErrNotExist, ErrNotALog, or an *eventlog.DamagedError if the
+// beginning of the log is unknown.
 func (o Options) List(path string) (*Files, error) {
 	if _, err := segmentPaths(path); err != nil {
 		return nil, err
@@ -334,7 +333,7 @@ func (f *Files) fill(path string, o Options) error {
 	return err
 }
 
-// Close lets go of the copy, or lets writers in.
+// Close closes the copy, or lets writers open the log.
 func (f *Files) Close() error {
 	var err error
 	if f.Tail != nil {
@@ -343,7 +342,7 @@ func (f *Files) Close() error {
 	return errors.Join(err, f.lock.release())
 }
 
-// SegmentOf says whether path is a segment in the directory of a log, which it returns, by their names.
+// SegmentOf reports whether path is a segment in the directory of a log, which it returns, by their names.
 func SegmentOf(path string) (log string, ok bool) {
 	if _, ok := parseName(filepath.Base(path)); !ok {
 		return "", false
@@ -384,8 +383,8 @@ func segmentPaths(path string) ([]string, error) {
 	return paths, nil
 }
 
-// notADirectory says why the file at path is not a log: it is a segment of one, a log of layout 1, which was one file, or
-// something else.
+// notADirectory says why the file at path is not a log: it is a segment of one, a log of layout 1, which was one file,
+// or something else.
 func notADirectory(path string) error {
 	if log, ok := SegmentOf(path); ok {
 		return &fs.PathError{Op: "open", Path: path,
@@ -395,7 +394,7 @@ func notADirectory(path string) error {
 	return err
 }
 
-// emptied says of a directory without segments that there was a log in it, as damage, or returns nil.
+// emptied returns an error, damage, for a directory that had a log but has no segments, or nil.
 func emptied(path string) error {
 	first := uint64(1)
 	begin, err := readBeginning(path)
@@ -417,9 +416,9 @@ func emptied(path string) error {
 	}
 }
 
-// survey reads the facts of the segments at paths, and sees that each follows the one before it, the first one
-// prev. The first damage ends it: the facts are then of the segments that are good up to there. The error says
-// that nothing can be said.
+// survey reads the facts of the segments at paths, and checks that each follows the one before it, and the first one
+// prev. It stops at the first damage: the facts are then the facts of the good segments before it. The error means
+// that the segments could not be read.
 func survey(paths []string, prev Facts, begin *beginning) (segments []Facts, damage *eventlog.DamagedError, err error) {
 	for _, path := range paths {
 		facts, err := factsOf(path)
@@ -427,14 +426,14 @@ func survey(paths []string, prev Facts, begin *beginning) (segments []Facts, dam
 			return nil, nil, err
 		}
 		if damage != nil {
-			// A segment that is missing before it is found first.
+			// A segment missing before it counts as the first damage.
 			facts = Facts{Path: path, First: damage.Seq}
 			if first, ok := parseName(filepath.Base(path)); ok {
 				facts.First = first
 			}
 			facts.Previous = prev.Hash
 		} else if !prev.Sealed && prev.Path != "" {
-			if err := mend(&prev, facts); err != nil {
+			if err := treatAsSealed(&prev, facts); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -454,7 +453,7 @@ func survey(paths []string, prev Facts, begin *beginning) (segments []Facts, dam
 	return segments, nil, nil
 }
 
-// factsOf opens a segment for its facts alone.
+// factsOf opens a segment only to read its facts.
 func factsOf(path string) (Facts, error) {
 	s, err := openSegment(path, true)
 	if err != nil {
@@ -463,8 +462,9 @@ func factsOf(path string) (Facts, error) {
 	return s.Facts, s.close()
 }
 
-// mend lets prev pass for sealed if it lacks nothing but its seal before next. The error says that it cannot be read.
-func mend(prev *Facts, next Facts) error {
+// treatAsSealed treats prev as sealed if it lacks nothing but its seal before next. The error says that it cannot be
+// read.
+func treatAsSealed(prev *Facts, next Facts) error {
 	rec, err := lastRecord(prev.Path)
 	var unreadable *eventlog.UnreadableError
 	if errors.As(err, &unreadable) {
@@ -486,8 +486,8 @@ func lastRecord(path string) ([]byte, error) {
 	return rec, errors.Join(err, s.close())
 }
 
-// removeLeftovers removes what a crash left of files that were being made in dir, segments or others, whose names
-// are pattern.
+// removeLeftovers removes the incomplete files that a crash left in dir, segments or others, whose names match
+// pattern.
 func removeLeftovers(dir, pattern string) error {
 	held, err := holdDir(dir)
 	if err != nil {

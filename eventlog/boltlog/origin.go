@@ -15,14 +15,14 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// originName is the file that says about a log that its first entry is not in its directory, and why. A log without it
-// begins with entry 1: if that is missing, the log is damaged.
+// originName is the file that says why a log's first entry is not in its directory. A log without it begins with entry
+// 1: if that entry is missing, the log is damaged.
 const originName = "ORIGIN"
 
 // originFormat is the version of that file's content that this package writes, and the highest that it reads.
 const originFormat = 1
 
-// maxOrigin is the size in bytes that no ORIGIN exceeds: it has a line for each directory that was archived to.
+// maxOrigin is the largest size of an ORIGIN in bytes: it has a line for each directory with archived segments.
 const maxOrigin = 4 << 20
 
 // A Part is a range of a log's entries that were moved to another directory, whole segments.
@@ -32,15 +32,15 @@ type Part struct {
 	Dir   string `json:"dir"`
 }
 
-// A beginning is what is in ORIGIN: the log's own entries begin behind Origin. Those before are in the Archived parts,
-// without a gap, as far back as those go.
+// A beginning is the content of ORIGIN: the log's own entries begin after Origin. The earlier ones are in the Archived
+// parts, without a gap, as far back as those go.
 type beginning struct {
 	Format   int             `json:"format"`
 	Origin   eventlog.Origin `json:"origin"`
 	Archived []Part          `json:"archived"`
 }
 
-// base returns the entry behind which the first part begins: 0 unless the log was made from a part of another.
+// base returns the entry after which the first part begins: 0 unless the log was made from a part of another.
 func (b *beginning) base() uint64 {
 	if len(b.Archived) > 0 {
 		return b.Archived[0].First - 1
@@ -48,12 +48,12 @@ func (b *beginning) base() uint64 {
 	return b.Origin.Seq
 }
 
-// facts returns those of the segment before the log's own ones.
+// facts returns the facts of the segment before the log's own ones.
 func (b *beginning) facts() Facts {
 	return Facts{Last: b.Origin.Seq, Hash: b.Origin.Hash, Sealed: true, SealedTree: &b.Origin.Tree}
 }
 
-// dirs returns where the archived parts are.
+// dirs returns the directories of the archived parts.
 func (b *beginning) dirs() []string {
 	var dirs []string
 	for _, p := range b.Archived {
@@ -62,7 +62,7 @@ func (b *beginning) dirs() []string {
 	return dirs
 }
 
-// check says what is wrong with a beginning that was read.
+// check returns an error if a beginning that was read is invalid.
 func (b *beginning) check() error {
 	next := b.base() + 1
 	for _, p := range b.Archived {
@@ -114,7 +114,7 @@ func decodeBeginning(content []byte) (*beginning, error) {
 			originFormat,
 		)
 	}
-	in := struct { // what is there a thousand times is decoded once
+	in := struct { // repeated fields are decoded once
 		Origin   json.RawMessage `json:"origin"`
 		Archived []Part          `json:"archived"`
 	}{}
@@ -156,7 +156,7 @@ func readBeginning(dir string) (*beginning, error) {
 	return b, nil
 }
 
-// write makes b ORIGIN in dir, durably: whatever happens, the file is the old one or the new one.
+// write makes b ORIGIN in dir, durably: after a crash, the file is the old one or the new one.
 func (b *beginning) write(dir string) error {
 	content, err := b.encode()
 	if err != nil {

@@ -105,7 +105,7 @@ func hostileLines() []string {
 	}
 }
 
-// sealedLine returns what ORIGIN would be with the line.
+// sealedLine returns ORIGIN's content with the line.
 func sealedLine(line string) []byte {
 	return fmt.Appendf(nil, "%s\ncrc32c %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
 }

@@ -7,18 +7,18 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Where bbolt's pages have what checkOverflow reads; in the machine's byte order.
+// The places in bbolt's pages that checkOverflow reads, in the machine's byte order.
 const (
-	pageOverflowAt = 12 // of a page's header: how many pages it continues over, 4 bytes
+	pageOverflowAt = 12 // in a page's header: the number of pages that continue it, 4 bytes
 	metaFreelistAt = 48 // of a meta page: the number of the page of the free list, 8 bytes
 )
 
-// checkOverflow sees that no page says about itself that it continues over more pages than there are: bbolt's own
-// check takes a page's word for it, and makes a note of each of them, up to four billion.
+// checkOverflow checks that no page claims more continuation pages than exist: bbolt's own check believes a page, and
+// records each of them, up to four billion.
 func (s *Segment) checkOverflow(tx *bolt.Tx) error {
 	size := int64(tx.DB().Info().PageSize)
 	pages := uint64(tx.Size() / size)
-	tree := tx.Cursor().Bucket().Stats() // of the bucket that the others are in, and so of all
+	tree := tx.Cursor().Bucket().Stats() // of the bucket that holds the others, and so of all
 	if n := uint64(
 		tree.BranchPageN,
 	) + uint64(

@@ -13,8 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Entries that are picked are those that reading finds, wherever they stand, and each is checked against the record
-// before it.
+// Picked entries equal the entries that reading finds, in any place, and each is checked against the record before it.
 func TestPickYieldsWhatReadDoes(t *testing.T) {
 	path := newSegments(t, 6, 5)
 	l, err := OpenReadOnly(path)

@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A reader goes through the segments of a log.
+// A reader reads the segments of a log in order.
 type reader struct {
 	cursor
 	log  *Log
@@ -30,7 +30,7 @@ func (r *reader) fill() error {
 		}
 		to := min(r.last, facts.Last)
 		if tail != nil {
-			// It may have been sealed and closed meanwhile: then locate finds no tail.
+			// The segment may have been sealed and closed meanwhile: then locate finds no tail.
 			if err := r.cursor.fill(tail, r.last); !errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 				return err
 			}
@@ -72,8 +72,8 @@ func (l *Log) locate(seq uint64) (Facts, *Segment, error) {
 	return l.segments[i], nil, nil
 }
 
-// open opens a sealed segment, unless it is open already. Each reader opens its own, one at a time. If the
-// segment was archived since the log was opened, the reader is to locate it again.
+// open opens a sealed segment, unless it is open already. Each reader opens its own, one at a time. If the segment was
+// archived since the log was opened, the reader has to locate it again.
 func (r *reader) open(facts Facts) (again bool, err error) {
 	if r.own != nil && r.own.First == facts.First {
 		return false, nil
@@ -86,7 +86,7 @@ func (r *reader) open(facts Facts) (again bool, err error) {
 	return false, err
 }
 
-// close lets go of the segment. It was only read: no error can matter.
+// close closes the segment. It was only read: no error can matter.
 func (r *reader) close() {
 	if r.own != nil {
 		_ = r.own.close()
@@ -94,8 +94,8 @@ func (r *reader) close() {
 	}
 }
 
-// Pick yields the entries of seqs, which ascend, as Read does: each is checked against the record before it. A segment
-// is opened once. What is between them is not read, and damage there not found.
+// Pick yields the entries of seqs, which are ascending, as Read does: each is checked against the record before it. It
+// opens a segment once. It does not read the entries in between, and finds no damage there.
 func (l *Log) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		last, err := l.Last()
@@ -121,7 +121,7 @@ func (l *Log) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry,
 	}
 }
 
-// beyond says why there is no entry seq behind the last one.
+// beyond returns the reason why there is no entry seq after the last one.
 func (l *Log) beyond(seq, last uint64) error {
 	switch {
 	case l.damage != nil:
@@ -132,7 +132,7 @@ func (l *Log) beyond(seq, last uint64) error {
 	return fmt.Errorf("%s: there is no entry %d: the last is %d", l.path, seq, last)
 }
 
-// seek copies entry seq alone out of its segment. An entry behind the one before is linked to it.
+// seek copies only entry seq from its segment. An entry right after the one before is linked to it.
 func (r *reader) seek(seq uint64) error {
 	if seq != r.next {
 		r.linked = false
@@ -144,8 +144,8 @@ func (r *reader) seek(seq uint64) error {
 	return err
 }
 
-// PickHashes returns the hashes of the records of seqs, which ascend, as RecordHash does. A segment is opened once, and
-// none for an entry at which one ends.
+// PickHashes returns the hashes of the records of seqs, which are ascending, as RecordHash does. It opens a segment
+// once, and none for an entry at the end of a segment.
 func (l *Log) PickHashes(ctx context.Context, seqs []uint64) ([][32]byte, error) {
 	last, err := l.Last()
 	if err != nil {
@@ -201,7 +201,7 @@ func (l *Log) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
 	return eventlog.HashRecord(r.batch), nil
 }
 
-// place returns the place behind entry seq, if that is known without reading entries; its tree may be empty.
+// place returns the place after entry seq, if that is known without reading entries; its tree may be empty.
 func (l *Log) place(seq uint64) (Facts, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

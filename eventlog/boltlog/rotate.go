@@ -14,8 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// due reports whether a batch, whose first entry has the given time and whose records take size bytes, is to begin a
-// new segment.
+// due reports whether a batch has to begin a new segment. Its first entry has the given time and its records take size
+// bytes.
 func (l *Log) due(first eventlog.Time, size int) (bool, error) {
 	if l.last < l.tail.First {
 		return false, nil // an empty segment takes anything
@@ -34,8 +34,8 @@ func (l *Log) due(first eventlog.Time, size int) (bool, error) {
 	return used+int64(size) > l.opts.SegmentBytes, err
 }
 
-// rotate seals the live segment and begins a new one. Whatever step fails, or is not reached, is done when
-// the log is opened again.
+// rotate seals the live segment and begins a new one. Opening the log again completes the steps that fail, or are not
+// reached.
 func (l *Log) rotate() error {
 	tail := l.tail
 	end, err := l.successor()
@@ -66,7 +66,7 @@ func (l *Log) rotate() error {
 	return nil
 }
 
-// successor returns the place where the next segment begins.
+// successor returns the place at which the next segment begins.
 func (l *Log) successor() (end eventlog.Origin, err error) {
 	end = eventlog.Origin{Seq: l.end.Seq, Hash: l.end.Hash}
 	if end.Tree, err = l.tail.treeAt(l.last); err == nil {
@@ -76,7 +76,7 @@ func (l *Log) successor() (end eventlog.Origin, err error) {
 	return end, err
 }
 
-// retire closes the segment that was sealed; readers open it for themselves from now on.
+// retire closes the sealed segment; readers open it themselves from now on.
 func (l *Log) retire(end eventlog.Origin) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *Log) retire(end eventlog.Origin) error {
 	return tail.close()
 }
 
-// writeSeal says in the segment where it ends.
+// writeSeal writes the segment's end into it.
 func (s *Segment) writeSeal(end eventlog.Chain) error {
 	tree, err := s.treeAt(end.Seq)
 	if err != nil {
@@ -102,9 +102,9 @@ func (s *Segment) writeSeal(end eventlog.Chain) error {
 	})
 }
 
-// unchanged returns a *eventlog.SupersededError if what is in the segment is not what its writer left: entry last is
-// the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some
-// network file systems, this keeps two writers from writing over each other.
+// unchanged returns a *eventlog.SupersededError if the segment is not as its writer left it: entry last is the last
+// one, and it is not sealed. The locks keep other writers out. Where they do not work, such as on some network file
+// systems, this check keeps two writers from overwriting each other's entries.
 func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	found, rec := s.First-1, []byte(nil)
 	if k, v := entries.Cursor().Last(); len(k) == 8 {
@@ -124,15 +124,15 @@ func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	return superseded
 }
 
-// seal makes the facts those of a segment that was sealed at end, and cut.
+// seal turns the facts into the facts of a segment that was sealed at end, and cut.
 func (f *Facts) seal(end eventlog.Origin) {
 	f.Last, f.Sealed, f.Hash, f.Extra = end.Seq, true, end.Hash, 0
 	tree := end.Tree.Clone()
 	f.SealedTree = &tree
 }
 
-// trim cuts a sealed segment to what bbolt uses of it, so that bytes behind its end are damage. It cuts no file but
-// held; nil means the one that there is.
+// trim cuts a sealed segment to the part that bbolt uses, so that bytes after its end are damage. It cuts no file but
+// held; nil means the present one.
 func (d *heldDir) trim(name string, held fs.FileInfo) error {
 	f, err := d.openFile(name, os.O_RDWR)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *heldDir) trim(name string, held fs.FileInfo) error {
 	return errors.Join(err, f.Close())
 }
 
-// trimFile is trim of the open file f.
+// trimFile is trim for the open file f.
 func (d *heldDir) trimFile(name string, f *os.File, held fs.FileInfo) error {
 	if held == nil {
 		var err error
@@ -172,7 +172,7 @@ func (d *heldDir) trimFile(name string, f *os.File, held fs.FileInfo) error {
 	return f.Sync()
 }
 
-// addSegment makes a segment behind origin and opens it for appending.
+// addSegment makes a segment after origin and opens it for appending.
 func (d *heldDir) addSegment(origin eventlog.Origin) (*Segment, error) {
 	name := segmentName(origin.Seq + 1)
 	if err := d.createSegment(origin); err != nil {
@@ -181,8 +181,8 @@ func (d *heldDir) addSegment(origin eventlog.Origin) (*Segment, error) {
 	return d.openSegment(name, false)
 }
 
-// repair does the rest of what a crash has interrupted in l, whose segments were surveyed. It is not called
-// for a damaged log.
+// repair completes the steps that a crash has interrupted in l, whose segments were surveyed. It is not called for a
+// damaged log.
 func (l *Log) repair() error {
 	last := len(l.segments) - 1
 	if last > 0 && (!l.segments[last-1].Sealed || l.segments[last-1].Extra != 0) {
@@ -211,7 +211,7 @@ func (l *Log) repair() error {
 	return next.close()
 }
 
-// reseal makes a sealed segment of prev, which lacks nothing but its seal, or the cut after it, before next.
+// reseal seals the segment of prev, which lacks nothing but its seal, or the cut after it, before next.
 func (d *heldDir) reseal(prev *Facts, next Facts) (err error) {
 	if !prev.Sealed {
 		if err := mayBeWritten(prev.Path); err != nil {
@@ -235,9 +235,9 @@ func (d *heldDir) reseal(prev *Facts, next Facts) (err error) {
 	return err
 }
 
-// MayPrecede says whether prev, which is not sealed, lacks nothing but its seal before next, if hash is that of
-// prev's last record: the seal did not reach the disk though the successor, still empty, did. No order of
-// writes that this package makes leads there, but a file system that reorders them does.
+// MayPrecede reports whether prev, which is not sealed, lacks nothing but its seal before next. hash is the hash of
+// prev's last record. In that case the seal did not reach the disk though the successor, still empty, did. This
+// package's order of writes does not lead there, but a file system that reorders them does.
 func (f Facts) MayPrecede(next Facts, hash [32]byte) bool {
 	return !f.Sealed && f.Last >= f.First && next.First == f.Last+1 && next.Last < next.First && !next.Sealed &&
 		next.Previous == hash

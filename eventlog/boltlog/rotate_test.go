@@ -287,7 +287,7 @@ func TestALogThatNoCrashCanLeaveIsRefused(t *testing.T) {
 	}
 }
 
-// snapshotDir returns names and contents but those of LOCK.
+// snapshotDir returns names and contents, except for the content of LOCK.
 func snapshotDir(t *testing.T, path string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(path)
@@ -313,7 +313,7 @@ func TestFirstSegmentMissing(t *testing.T) {
 	}
 }
 
-// The successor cannot be made: nothing of the Append is there, and opening the log again continues.
+// The successor cannot be made: the log has no part of the Append, and continues after it is opened again.
 func TestFailedRotationHasUnknownOutcome(t *testing.T) {
 	path := newSegments(t, 1, 10)
 	l, err := everyAppend.Open(path)

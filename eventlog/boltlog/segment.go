@@ -22,8 +22,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// Format is the version of the files' layout, the only one that this package reads and writes. Versions are a ladder:
-// none is ever reused. Logs of versions 1 and 2 were written before the first release.
+// Format is the version of the files' layout, the only one that this package reads and writes. Version numbers are
+// never reused. Logs of versions 1 and 2 were written before the first release.
 const Format = 3
 
 // The buckets and the keys of bucketMeta.
@@ -44,56 +44,56 @@ var (
 const (
 	// fileType is the value of metaType.
 	fileType = "rollcall log"
-	// fileMode lets only the owner read the log: it tells the workloads of a whole cluster.
+	// fileMode lets only the owner read the log: it shows the workloads of a whole cluster.
 	fileMode = 0o600
-	// suffix is what the names of segments end in.
+	// suffix ends the names of segments.
 	suffix = ".seg"
-	// lockTimeout is the time that opening a file waits for another process to let go of it.
+	// lockTimeout is the time that opening a file waits for another process to close it.
 	lockTimeout = time.Second
-	// initialMmapSize is address space, not memory. While the file is smaller, a writer that makes it grow
-	// need not wait for readers.
+	// initialMmapSize is address space, not memory. While the file is smaller, a writer that makes it grow need not
+	// wait for readers.
 	initialMmapSize = 1 << 30
 	// pageSize divides the size of every bbolt file: it is the smallest page of any machine.
 	pageSize = 4096
 	// minSize is the size of a new file: four pages.
 	minSize = 4 * pageSize
-	// allocSize is by how much the file grows at once.
+	// allocSize is the growth step of the file, in bytes.
 	allocSize = 4 << 20
-	// fillPercent is how full bbolt leaves its pages: keys only ever grow, so a page is never inserted into.
+	// fillPercent is the share of bbolt's pages that is filled: keys only ever grow, so nothing is inserted into a
+	// page later.
 	fillPercent = 0.95
 )
 
-// Facts are what a segment says about itself.
+// Facts are a segment's facts about itself.
 type Facts struct {
 	// Path is the file.
 	Path string
-	// First is the number of the first entry, or the one that it will have.
+	// First is the number of the first entry, or the number that it will have.
 	First uint64
 	// Last is the number of the last entry, First-1 if there is none.
 	Last uint64
 	// Previous is the hash of the record before the first; all zeros if First is 1.
 	Previous [32]byte
-	// Sealed says that nothing is appended any more.
+	// Sealed says that no more entries are appended.
 	Sealed bool
-	// Hash is the last record's hash as the seal has it, all zeros if there is none.
+	// Hash is the last record's hash in the seal, all zeros if there is none.
 	Hash [32]byte
-	// Tree is the hash tree over the entries before the first. SealedTree is that over all up to the last, as the seal
-	// has it. They are nil in Facts that were not read from a segment.
+	// Tree is the hash tree over the entries before the first. SealedTree is the tree over all entries up to the last,
+	// in the seal.
 	Tree, SealedTree *merkle.Tree
-	// Extra is how many bytes the file has behind what bbolt uses. A sealed segment that has a successor
-	// has none.
+	// Extra is the number of bytes after the part that bbolt uses. A sealed segment that has a successor has none.
 	Extra int64
-	// Overrun says that entries are behind the seal.
+	// Overrun says that there are entries after the seal.
 	Overrun bool
-	// Halved says that one of the file's first two pages is damaged, and with it, it may be, the last commit:
-	// nothing tells how many entries that had.
+	// Halved says that one of the file's first two pages is damaged, and perhaps with it the last commit. The number
+	// of its entries is unknown.
 	Halved bool
-	// Noted is the last entry as each Append notes it beside the entries, 0 if there is none: a damaged page may hide
-	// the last entries, and nothing else would tell.
+	// Noted is the last entry according to the note of each Append, 0 if there is none. A damaged page may hide the
+	// last entries, and only this note shows it.
 	Noted uint64
 }
 
-// Sound says what is wrong with a segment behind its last entry, as an *eventlog.DamagedError, or nil.
+// Sound returns an *eventlog.DamagedError if the segment has a fault after its last entry, or nil.
 func (f Facts) Sound() error {
 	var err error
 	switch {
@@ -113,8 +113,8 @@ func (f Facts) Sound() error {
 	return &eventlog.DamagedError{Path: f.Path, Seq: f.Last + 1, Err: err}
 }
 
-// Follows says what is wrong with f as the successor of prev, as an *eventlog.DamagedError, or nil. The
-// predecessor of a log's first segment is Files.Before: the zero Facts if the log is whole.
+// Follows returns an *eventlog.DamagedError if f cannot be the successor of prev, or nil. The predecessor of a log's
+// first segment is Files.Before: the zero Facts if the log is whole.
 func (f Facts) Follows(prev Facts) error {
 	damaged := func(path string, seq uint64, format string, args ...any) error {
 		return &eventlog.DamagedError{Path: path, Seq: seq, Err: fmt.Errorf(format, args...)}
@@ -174,7 +174,7 @@ func parseName(name string) (first uint64, ok bool) {
 	return first, err == nil && first > 0 && segmentName(first) == name
 }
 
-// options never has NoSync: durability is what the package is for.
+// options never has NoSync: durability is the package's purpose.
 func options(readOnly bool) *bolt.Options {
 	o := &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, NoStatistics: true, ReadOnly: readOnly}
 	if !readOnly {
@@ -183,13 +183,13 @@ func options(readOnly bool) *bolt.Options {
 	return o
 }
 
-// OpenSegment opens one segment for reading. Nothing is asked of its neighbours
-// (Facts.Follows is for that), and no lock of the log is taken. Errors: fs.ErrNotExist, ErrInUse (it is being
-// written to), ErrNotALog, a *FormatError, or an *eventlog.DamagedError.
+// OpenSegment opens one segment for reading. It does not check its neighbours (see Facts.Follows), and takes no lock
+// of the log. Errors: fs.ErrNotExist, ErrInUse (it is being written to), ErrNotALog, a *FormatError, or an
+// *eventlog.DamagedError.
 func OpenSegment(path string) (*Segment, error) { return openSegment(path, true) }
 
-// OpenSegmentCopy is OpenSegment for the segment at path, of which copied is a copy (Files.Tail): that is what is read,
-// whatever becomes of path. It is closed with the segment, or if this fails.
+// OpenSegmentCopy is OpenSegment for a segment of which copied is a copy (Files.Tail): it reads the copy, whatever
+// happens to path. copied is closed with the segment, or if OpenSegmentCopy fails.
 func OpenSegmentCopy(path string, copied *os.File) (*Segment, error) {
 	return openSegmentFile(path, true, copied)
 }
@@ -218,7 +218,7 @@ func openSegmentFile(path string, readOnly bool, copied *os.File) (*Segment, err
 		}
 	}
 	if named && errors.Is(err, ErrNotALog) {
-		return nil, &eventlog.DamagedError{Path: path, Seq: nominal, Err: err} // it was one
+		return nil, &eventlog.DamagedError{Path: path, Seq: nominal, Err: err} // it was a log's segment
 	}
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func openSegmentFile(path string, readOnly bool, copied *os.File) (*Segment, err
 	return s, nil
 }
 
-// checkFile refuses what bbolt would take for a new file or explain badly.
+// checkFile refuses files that bbolt would treat as new or explain badly.
 func (s *Segment) checkFile() error {
 	path := s.Path
 	info, err := s.stat()
@@ -245,7 +245,7 @@ func (s *Segment) checkFile() error {
 	return nil
 }
 
-// stat asks for the facts of the file that is read.
+// stat returns the file info of the file that is read.
 func (s *Segment) stat() (fs.FileInfo, error) {
 	if s.file != nil {
 		return s.file.Stat()
@@ -285,7 +285,7 @@ func (s *Segment) openDB(readOnly bool) error {
 	case errors.Is(err, bolterrors.ErrChecksum):
 		return s.damaged(s.First, err)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch):
-		if cause := readThrough(s.Path); cause != nil { // of a page that it cannot read bbolt says that it is wrong
+		if cause := readThrough(s.Path); cause != nil { // an unreadable page looks wrong to bbolt
 			return &eventlog.UnreadableError{Path: s.Path, Seq: s.First, Err: cause}
 		}
 		return fmt.Errorf("open log %s: %w: %w", s.Path, ErrNotALog, err)
@@ -319,7 +319,7 @@ func (s *Segment) check(named bool) error {
 	})
 }
 
-// checkPages sees that the file is as long as it must be, and that the pages that lead to the entries are good.
+// checkPages checks that the file has its full length, and that the pages that lead to the entries are good.
 func (s *Segment) checkPages(tx *bolt.Tx) error {
 	info, err := s.stat()
 	if err != nil {
@@ -344,8 +344,8 @@ func (s *Segment) checkTree(tx *bolt.Tx, toWrite bool) error {
 	return nil
 }
 
-// mayBeWritten sees that the segment at path can be opened for writing: bbolt would take a damaged list of free pages
-// at its word, or panic and keep the file locked.
+// mayBeWritten checks that the segment at path can be opened for writing: bbolt would believe a damaged list of free
+// pages, or panic and keep the file locked.
 func mayBeWritten(path string) error {
 	s, err := openSegment(path, true)
 	if err != nil {
@@ -387,7 +387,7 @@ func (s *Segment) readMeta(tx *bolt.Tx) error {
 	return errors.Join(s.readNoted(meta), s.readTrees(meta))
 }
 
-// readNoted reads which entry was noted as the last one.
+// readNoted reads the note of the last entry.
 func (s *Segment) readNoted(meta *bolt.Bucket) error {
 	noted := meta.Get(metaLast)
 	if noted == nil {
@@ -400,7 +400,7 @@ func (s *Segment) readNoted(meta *bolt.Bucket) error {
 	return nil
 }
 
-// readTrees reads what the segment and its seal say about the hash tree.
+// readTrees reads the hash trees of the segment and its seal.
 func (s *Segment) readTrees(meta *bolt.Bucket) error {
 	sealed := meta.Get(metaSealed)
 	nodes := meta.Get(metaTree)
@@ -422,7 +422,7 @@ func (s *Segment) readTrees(meta *bolt.Bucket) error {
 	return nil
 }
 
-// findLast finds the last entry, and sees that it is the seal's.
+// findLast finds the last entry, and checks that it is the seal's.
 func (s *Segment) findLast(b *bolt.Bucket) error {
 	last := s.First - 1
 	k, _ := b.Cursor().Last()
@@ -445,12 +445,12 @@ func (s *Segment) findLast(b *bolt.Bucket) error {
 			s.tree = &tree
 		}
 	}
-	return nil // readers find entries that are missing before the seal's last
+	return nil // readers report entries that are missing before the seal's last
 }
 
-// Check has bbolt check the structure of the file: that its pages form a tree and that each is used once. An
-// error is an *eventlog.DamagedError behind the last entry: damage within the entries is what Read finds. On
-// a damaged file bbolt may bring the whole process down, so ask this in a process that can be spared.
+// Check makes bbolt check the structure of the file: its pages form a tree and each is used once. An error is an
+// *eventlog.DamagedError after the last entry; Read finds damage within the entries. On a damaged file bbolt may crash
+// the process, so call this in a process that may crash.
 func (s *Segment) Check() error {
 	return s.view(s.Last+1, func(tx *bolt.Tx) error {
 		first := s.checkOverflow(tx)
@@ -468,8 +468,7 @@ func (s *Segment) Check() error {
 	})
 }
 
-// Read yields the entries from from to to, both of them the segment's, in order; see Log.Read for what is
-// checked.
+// Read yields the entries from from to to, both of the segment, in order. Log.Read describes its checks.
 func (s *Segment) Read(ctx context.Context, from, to uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		c := cursor{ctx: ctx, next: from}
@@ -485,8 +484,7 @@ func (s *Segment) Read(ctx context.Context, from, to uint64) iter.Seq2[eventlog.
 	}
 }
 
-// Records yields the records of the entries from from to to, both of them the segment's, in order; see
-// Log.Records.
+// Records yields the records of the entries from from to to, both of the segment, in order; see Log.Records.
 func (s *Segment) Records(ctx context.Context, from, to uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		c := cursor{ctx: ctx, next: from}
@@ -502,7 +500,7 @@ func (s *Segment) Records(ctx context.Context, from, to uint64) iter.Seq2[eventl
 	}
 }
 
-// RecordHash returns the hash of an entry's record, which is not checked: Read does that.
+// RecordHash returns the hash of an entry's record. It does not check the record: Read does.
 func (s *Segment) RecordHash(seq uint64) ([32]byte, error) {
 	rec, err := s.record(seq)
 	return eventlog.HashRecord(rec), err
@@ -524,8 +522,8 @@ func (s *Segment) record(seq uint64) (rec []byte, err error) {
 // update runs f in a transaction that is durable when update returns without an error. It may run f more than once.
 func (s *Segment) update(f func(tx *bolt.Tx) error) error { return update(s.db, &s.reading, f) }
 
-// view runs f in a read transaction; a fault is damage at entry seq. bolterrors.ErrDatabaseNotOpen says that
-// the segment is closed.
+// view runs f in a read transaction; a fault is damage at entry seq. bolterrors.ErrDatabaseNotOpen says that the
+// segment is closed.
 func (s *Segment) view(seq uint64, f func(tx *bolt.Tx) error) error {
 	s.reading.RLock()
 	defer s.reading.RUnlock()
@@ -537,7 +535,7 @@ func (s *Segment) view(seq uint64, f func(tx *bolt.Tx) error) error {
 	return err
 }
 
-// Close closes the file. It waits for reads of it that are under way.
+// Close closes the file. It waits for reads in progress.
 func (s *Segment) Close() error { return s.close() }
 
 func (s *Segment) close() error {
@@ -549,7 +547,7 @@ func (s *Segment) close() error {
 
 var errMissing = errors.New("it is missing")
 
-// damaged says that err, which was found on the way to entry seq, is damage, unless the system could not read the file.
+// damaged returns err, found on the way to entry seq, as damage, unless the system could not read the file.
 func (s *Segment) damaged(seq uint64, err error) error {
 	if cause := unreadable(s.file, err); cause != nil {
 		return &eventlog.UnreadableError{Path: s.Path, Seq: seq, Err: cause}

@@ -7,7 +7,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// KnownTree implements eventlog.Log: it knows the trees that segments begin and end with.
+// KnownTree implements eventlog.Log: it knows the trees at the beginnings and ends of segments.
 func (l *Log) KnownTree(_ context.Context, size uint64) (merkle.Tree, error) {
 	l.mu.Lock()
 	var best *merkle.Tree
@@ -45,9 +45,9 @@ func (s *Segment) grow(hashes [][32]byte) {
 	}
 }
 
-// treeAt returns the hash tree over all entries up to the segment's last, whose number is last. It is known if all
-// of the segment was appended since it was opened, so that opening a log takes no time for it; otherwise all of
-// the segment is read.
+// treeAt returns the hash tree over all entries up to the segment's last, whose number is last. The tree is known if
+// the whole segment was appended since it was opened. Otherwise treeAt reads the whole segment, so that opening a log
+// needs no time for it.
 func (s *Segment) treeAt(last uint64) (merkle.Tree, error) {
 	if s.tree != nil && s.tree.Size == last {
 		return s.tree.Clone(), nil

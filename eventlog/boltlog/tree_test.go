@@ -99,8 +99,8 @@ func mustRapid(t *rapid.T, err error) {
 	}
 }
 
-// A sealed segment without a successor, and one whose seal is lost, are mended, and their trees known.
-func TestInterruptedLogsAreMendedWithTheirTrees(t *testing.T) {
+// A sealed segment without a successor, and one whose seal is lost, are repaired, and their trees known.
+func TestInterruptedLogsAreRepairedWithTheirTrees(t *testing.T) {
 	trees, hashes := naiveTrees(t, 35)
 	for name, build := range map[string]func(t testing.TB) string{"no successor": unfinished,
 		"no seal": func(t testing.TB) string {

@@ -17,7 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/kubesched"
@@ -52,7 +52,7 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 	theirs := d.theirs.Ask(pod)
 	d.deciding = fmt.Sprintf("on pod %s we decide %+v, after PostFilter %+v; nominated are %v", pod.Name, *ours,
 		trace.PostFilter, d.nominated)
-	apart := d.isApart(pod)
+	apart := d.isApart(pod) || d.freesDevices(pod)
 	if !apart {
 		d.compareFilters(theirs, trace)
 		d.compareScores(theirs, trace)
@@ -97,9 +97,9 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 	d.deciding = ""
 }
 
-// isApart says whether a pod and one that is nominated must not be beside each other. Ours keeps
-// such a pod out of the way of the nominated one, and kube-scheduler does not (scheduler/apart.go): which nodes are
-// feasible, and what follows, is not compared.
+// isApart says whether a pod and one that is nominated must not be beside each other. Ours keeps such a pod out of the
+// way of the nominated one, and kube-scheduler does not (scheduler/apart.go): which nodes are feasible, and what
+// follows, is not compared.
 func (d *duel) isApart(pod *v1.Pod) bool {
 	for uid := range d.nominated { // any order: any of them
 		if other := d.podOf(uid); uid != pod.UID && (forbids(pod, other) || forbids(other, pod)) {
@@ -108,6 +108,14 @@ func (d *duel) isApart(pod *v1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// freesDevices says whether preemption may free devices for a pod, or keep some for nominated ones. kube-scheduler's
+// does neither (plugins/devicesfreed.go).
+func (d *duel) freesDevices(pod *v1.Pod) bool {
+	frees := d.shape.preemption && len(pod.Spec.ResourceClaims) > 0
+	d.seen["devices may be freed"] += map[bool]int{true: 1}[frees]
+	return frees
 }
 
 // forbids says whether the required anti-affinity of a pod is against another one.
@@ -286,7 +294,7 @@ func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourc
 		if told != nil {
 			d.fatalf("kube-scheduler says of a pod without a claim %+v", told)
 		}
-		if len(cluster.ClassesOf(d.ours.Cluster().Informers().DRA(), pod)) > 0 {
+		if len(devices.ClassesOf(d.ours.Cluster().Devices(), pod)) > 0 {
 			d.seen["extended resource of a device plugin"]++
 		}
 		return
@@ -296,7 +304,7 @@ func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourc
 	if err != nil {
 		d.fatalf("claim %s: %v", theirs.Name, err)
 	}
-	made := cluster.ClaimToMake(pod, theirs.Name, requests)
+	made := devices.ClaimToMake(pod, theirs.Name, requests)
 	if diff := cmp.Diff(theirs.Spec, made.Spec); diff != "" {
 		d.fatalf("the claim for extended resources of kube-scheduler (-) and ours (+):\n%s", diff)
 	}
@@ -304,7 +312,7 @@ func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourc
 		[]any{made.Annotations, made.OwnerReferences}); diff != "" {
 		d.fatalf("whose the claim for extended resources is, by kube-scheduler (-) and by us (+):\n%s", diff)
 	}
-	mappings, err := cluster.RequestMappings(pod, requests)
+	mappings, err := devices.RequestMappings(pod, requests)
 	if err != nil {
 		d.fatalf("claim %s: %v", theirs.Name, err)
 	}

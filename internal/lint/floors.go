@@ -42,6 +42,7 @@ var rooms = []room{
 	{dir: "eventlog/jetstream", floor: 1},
 	{dir: "eventlog/proof", floor: 1},
 	{dir: "cluster", floor: 1},
+	{dir: "cluster/devices", floor: 1},
 	{dir: "queue", floor: 1},
 	{dir: "framework", floor: 2},
 	{dir: "framework/gates", floor: 1},
@@ -49,14 +50,18 @@ var rooms = []room{
 	{dir: "internal/backfill", floor: 3},
 	{dir: "plugins", floor: 3},
 	{dir: "plugins/...", floor: 3},
+	{dir: "plugins/internal/plugintest", floor: side, testSupport: true},
 	{dir: "scheduler", floor: 4},
 	{dir: "snapshot", floor: 5},
 	{dir: "logs/bundle", floor: 6},
 	{dir: "engine", floor: 6},
+	{dir: "engine/live", floor: 7},
 	{dir: "replay", floor: 7},
 	{dir: "replay/explain", floor: 7},
+	{dir: "replay/history", floor: 6},
 	{dir: "replay/order", floor: 7},
 	{dir: "replay/explain/answer", floor: 7},
+	{dir: "replay/explain/phrase", floor: 7},
 	{dir: "replay/explain/render", floor: 7},
 	{dir: "replay/replaytest", floor: side, testSupport: true},
 	{dir: "internal/localapi", floor: 6},
@@ -83,7 +88,6 @@ var rooms = []room{
 	{dir: "bench/natsservers", floor: edge},
 	{dir: "bench/throughput", floor: edge},
 	{dir: "sim", floor: edge},
-	{dir: "engine/live", floor: edge},
 	{dir: "sim/simulate", floor: edge},
 	{dir: "sim/simulate/keep", floor: edge},
 	{dir: "sim/workload", floor: 7},
@@ -117,19 +121,21 @@ var sideways = []neighbours{
 	{"eventlog", "apis/...", "apis holds types only and imports nothing of ours; the codec writes them"},
 	{"eventlog", "eventlog/merkle", "merkle is arithmetic on hashes and imports nothing of ours; an Origin has a tree"},
 	{"eventlog/logtest", "eventlog", "the conformance suite tests eventlog's own interface"},
+	{"cluster", "cluster/devices", "devices are a part of the cluster's state, which knows nothing of the rest"},
 	{"replay/explain/answer", "replay",
 		"an answer says where this binary decides otherwise in the words of a verification"},
 	{"replay/explain/render", "replay", "the kinds of divergence are put into words"},
 	{"replay/explain/render", "replay/explain/answer", "the answers are what is written"},
 	{"replay/explain", "replay", "a cycle that is run again is compared as a verification compares it"},
 	{"replay/explain", "replay/explain/answer", "the answers are what the two readings fill in"},
-	{"replay/explain", "replay/explain/render",
-		"the message of a reason is a sentence, made of the same phrases as the text"},
+	{"replay/explain/phrase", "replay/explain/answer", "parts of an answer are put into words"},
+	{"replay/explain/render", "replay/explain/phrase",
+		"the text is made of the same phrases as the message of a reason"},
+	{"replay/explain", "replay/explain/phrase", "the message of a reason is made of phrases"},
 	{"test/compat", "test/transcripts", "the plugins of the stories are those of the transcripts"},
 	{"test/transcripts", "internal/restorecheck",
 		"every story is also restored from the state after each of its entries"},
 	{"test/histories", "internal/smalldisk", "disks of servers become full"},
-	{"kube/metrics", "engine/live", "the stage of a run is a metric"},
 	{"cmd/rollcall", "cmd/rollcall/app", "the program is the commands of app, with no plugins of others"},
 	{"sim/simulate", "sim", "simulate runs what sim models: the virtual cluster against an engine over a log"},
 	{"sim/simulate/keep", "sim/simulate", "it runs simulations, with a log that is kept"},
@@ -142,6 +148,12 @@ var sideways = []neighbours{
 	{"plugins", "plugins/quickaffinity", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/quickfit", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},
+}
+
+// apart are imports that are not allowed, whatever the floors say.
+var apart = []neighbours{
+	{"engine/live", "kube/...", "the loop hands an engine.Ready on to interfaces of its own"},
+	{"engine/live", "scheduler", "the loop asks the state nothing: what it needs is in engine.Ready"},
 }
 
 // backendUser is a room that may import a backend of logs.
@@ -244,6 +256,8 @@ func checkImports(module, dir string, from room, f *file) []finding {
 		case !from.testSupport && !mayUse(dir, target):
 			rule, advice = "backend", fmt.Sprintf("%s is one backend of logs: work on the contract of package "+
 				"eventlog, and have package logs open the log", target)
+		case reasonApart(dir, target) != "":
+			rule, advice = "apart", fmt.Sprintf("%s must not import %s: %s", dir, target, reasonApart(dir, target))
 		case to.testSupport && !from.testSupport:
 			rule, advice = "floor", fmt.Sprintf("%s is test support: import it from test files only", target)
 		case to.floor > from.floor:
@@ -260,6 +274,16 @@ func checkImports(module, dir string, from room, f *file) []finding {
 		out = append(out, f.at(spec, rule, advice))
 	}
 	return out
+}
+
+// reasonApart says why from must not import to, whatever their floors; "" if nothing is against it.
+func reasonApart(from, to string) string {
+	for _, a := range apart {
+		if matches(a.from, from) && matches(a.to, to) {
+			return a.reason
+		}
+	}
+	return ""
 }
 
 // allowedSideways reports whether from may import to although both stand on one floor.

@@ -157,6 +157,23 @@ import _ "m/eventlog/boltlog"
 `,
 		want: []string{"engine/live/a.go:2: backend", "internal/localapi/a.go:2: backend"},
 	}, {
+		name:  "the loop imports neither what talks to a cluster nor the state machine, outside of tests",
+		check: checkFloors,
+		archive: `
+-- engine/live/a.go --
+package live
+import (
+	_ "m/engine"
+	_ "m/kube/client"
+	_ "m/kube/effect"
+	_ "m/scheduler"
+)
+-- engine/live/a_test.go --
+package live
+import _ "m/scheduler"
+`,
+		want: []string{"engine/live/a.go:4: apart", "engine/live/a.go:5: apart", "engine/live/a.go:6: apart"},
+	}, {
 		name:  "a package without a floor is refused, wherever it is seen first",
 		check: checkFloors,
 		archive: `

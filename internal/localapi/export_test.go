@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// ForgetInstance makes a server one of a version that says no Instance, as long as nobody has asked it yet.
-func ForgetInstance(s *Server) { s.instance = "" }
-
 // Watch has answered called with the status of every answer that j gets from now on.
 func Watch(j *Joined, answered func(status int)) {
 	j.client.http.Transport = watchedTransport{j.client.http.Transport, answered}

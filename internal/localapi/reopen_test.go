@@ -110,29 +110,6 @@ func TestAReaderWhoseSchedulerEndsReadsOn(t *testing.T) {
 	}
 }
 
-// Two schedulers that do not identify themselves, like the early versions, are not the same one.
-func TestASchedulerWithoutAnInstanceIsNotTakenForTheOneBefore(t *testing.T) {
-	s := serveIn(t, filepath.Join(t.TempDir(), "log"), many, whole)
-	localapi.ForgetInstance(s.server)
-	j := s.mustJoin()
-	defer j.Close()
-	next := uint64(1)
-	for e, err := range j.Read(t.Context(), 1) {
-		if err != nil || e.Seq != next {
-			t.Fatalf("entry %d: %d, %v", next, e.Seq, err)
-		}
-		if next == 100 {
-			s.end()
-			s.takeOver(10)
-			localapi.ForgetInstance(s.server)
-		}
-		next++
-	}
-	if next != many+1 || !j.Reopened() {
-		t.Errorf("read up to entry %d, want %d; reopened %v, want the other scheduler", next-1, many, j.Reopened())
-	}
-}
-
 func TestReadersWhoseSchedulerEndsAllReadOn(t *testing.T) {
 	s := serveIn(t, filepath.Join(t.TempDir(), "log"), many, whole)
 	j := s.mustJoin()

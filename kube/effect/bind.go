@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 )
@@ -24,7 +25,7 @@ const maxBinds = 6
 // one of an earlier process, may have bound the pod.
 type binding struct {
 	*Effects
-	Request
+	engine.Effect
 
 	sent   int   // how often the bind was sent, without those that were to be sent later
 	tries  int   // of the step before that, since it last succeeded
@@ -99,13 +100,13 @@ func (b *binding) fail(err error) turn {
 
 // look reads the pod back, and tells what stands at the API server.
 func (b *binding) look(ctx context.Context) turn {
-	pod, err := b.readPod(ctx, b.Request)
+	pod, err := b.readPod(ctx, b.Effect)
 	switch {
 	case isGone(err, b.Name):
 		return b.unbound(eventlog.BindConflict, "pod %s/%s is gone", b.Namespace, b.Name)
 	case err != nil:
 		b.unread++
-		b.trouble(b.Request, "what came of the bind cannot be read, its capacity stays reserved", err)
+		b.trouble(b.Effect, "what came of the bind cannot be read, its capacity stays reserved", err)
 		return turn{next: b.look, after: backoff(b.unread)}
 	}
 	b.unread = 0
@@ -166,7 +167,7 @@ func (b *binding) again(s step, err error) turn {
 		b.tries++
 		wait = backoff(b.tries)
 		if !isAnswer(err) {
-			b.trouble(b.Request, "it cannot be bound, its capacity stays reserved", err)
+			b.trouble(b.Effect, "it cannot be bound, its capacity stays reserved", err)
 		}
 	}
 	b.retried()

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rollcall-sched/rollcall/engine"
 )
 
 // CallKind is what a call to the API server does.
@@ -75,9 +77,9 @@ func (e *Effects) call(ctx context.Context, kind CallKind, do func(context.Conte
 }
 
 // readPod reads the effect's pod from the API server, as it stands there and not as a cache has it.
-func (e *Effects) readPod(ctx context.Context, r Request) (pod *v1.Pod, err error) {
+func (e *Effects) readPod(ctx context.Context, x engine.Effect) (pod *v1.Pod, err error) {
 	err = e.call(ctx, CallReadPod, func(ctx context.Context) (err error) {
-		pod, err = e.opts.Client.CoreV1().Pods(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+		pod, err = e.opts.Client.CoreV1().Pods(x.Namespace).Get(ctx, x.Name, metav1.GetOptions{})
 		return err
 	})
 	e.mu.Lock()
@@ -179,7 +181,7 @@ type troubles struct {
 
 // trouble reports what goes wrong with an effect, not more often than reportEvery: when the API server is away, all
 // effects are in trouble at once.
-func (e *Effects) trouble(r Request, what string, err error) {
+func (e *Effects) trouble(x engine.Effect, what string, err error) {
 	e.mu.Lock()
 	now := e.opts.Clock.Now()
 	e.troubles.since++
@@ -190,7 +192,7 @@ func (e *Effects) trouble(r Request, what string, err error) {
 	}
 	e.mu.Unlock()
 	if due {
-		e.opts.Report(fmt.Sprintf("pod %s/%s (%s): %s (%d such tries since the last report): %v", r.Namespace, r.Name,
-			r.UID, what, n, err))
+		e.opts.Report(fmt.Sprintf("pod %s/%s (%s): %s (%d such tries since the last report): %v", x.Namespace, x.Name,
+			x.UID, what, n, err))
 	}
 }

@@ -7,28 +7,15 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
-
-// ClaimsOf returns the names of the ResourceClaims that have to be reserved for the pod, for Request.Claims.
-func ClaimsOf(pod *v1.Pod) []string {
-	var names []string
-	for i := range pod.Spec.ResourceClaims {
-		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err == nil && name != nil && !slices.Contains(names, *name) {
-			names = append(names, *name)
-		}
-	}
-	return names
-}
 
 // maxConflicts is how often a claim may have changed between reading and writing it before that counts as a try that
 // has failed. Each pod that is reserved a shared claim is a conflict for all others that are about to write it, and
@@ -91,20 +78,20 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 }
 
 // checkClaim says in what a claim, which the bind may make, is not as it was when the pod was placed.
-func (b *binding) checkClaim(ctx context.Context, claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim,
+func (b *binding) checkClaim(ctx context.Context, claim *resourcev1.ResourceClaim, wanted *eventlog.DeviceClaim,
 	makes bool) error {
 	switch {
-	case makes && !cluster.MadeFor(claim, b.UID):
+	case makes && !devices.MadeFor(claim, b.UID):
 		return inconsistent("claim %s/%s was not made for the pod", b.Namespace, claim.Name)
-	case !makes && b.isAnother(claim, devices):
+	case !makes && b.isAnother(claim, wanted):
 		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, claim.Name, claim.UID)
 	case claim.DeletionTimestamp != nil:
 		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, claim.Name)
-	case claim.Status.Allocation == nil && devices == nil:
+	case claim.Status.Allocation == nil && wanted == nil:
 		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, claim.Name)
-	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
+	case claim.Status.Allocation != nil && wanted != nil && !wanted.SameDevices(claim):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, claim.Name)
-	case devices == nil:
+	case wanted == nil:
 		return b.checkDevices(ctx, claim)
 	}
 	return nil
@@ -223,7 +210,7 @@ func (b *binding) giveBackClaims(ends turn) step {
 			}
 			b.kept++
 			if !errors.Is(err, errUnseen) {
-				b.trouble(b.Request, "what it would use stays reserved until ResourceClaim "+name+" is given back", err)
+				b.trouble(b.Effect, "what it would use stays reserved until ResourceClaim "+name+" is given back", err)
 				b.retried()
 			}
 			return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
@@ -261,13 +248,13 @@ func (b *binding) stands(ctx context.Context) turn {
 	if len(b.Claims) == 0 || b.opts.Still(b.Effect) == nil {
 		return ends
 	}
-	pod, err := b.readPod(ctx, b.Request)
+	pod, err := b.readPod(ctx, b.Effect)
 	switch {
 	case isGone(err, b.Name), err == nil && (pod.UID != b.UID || isFinished(pod)):
 		return turn{next: b.giveBackClaims(ends)}
 	case err != nil:
 		b.unread++
-		b.trouble(b.Request, "it was bound and may be gone, what it would use stays reserved", err)
+		b.trouble(b.Effect, "it was bound and may be gone, what it would use stays reserved", err)
 		return turn{next: b.stands, after: backoff(b.unread)}
 	}
 	return ends

@@ -13,13 +13,13 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // withConditions is withDevices where the GPU has binding conditions.
-func withConditions(t *testing.T) (*server, effect.Request) {
+func withConditions(t *testing.T) (*server, engine.Effect) {
 	s, request := withDevices(t)
 	decided := gpuClaim()
 	decided.Status.Allocation = conditionalResult()
@@ -66,8 +66,8 @@ func afterReads(s *server, n int, happens func()) {
 }
 
 // resultOf carries out a bind that waits for others, which Drain would give up.
-func resultOf(r *running, request effect.Request) *eventlog.BindResult {
-	r.Carry([]effect.Request{request})
+func resultOf(r *running, request engine.Effect) *eventlog.BindResult {
+	r.Carry(ready(request))
 	<-r.Finished()
 	return r.Take()[0].(*eventlog.BindResult)
 }
@@ -223,7 +223,7 @@ func TestAPodThatIsGoneWaitsForNoDevices(t *testing.T) {
 	s, request := withConditions(t)
 	gone := false
 	afterReads(s, 2, func() { gone = true; delete(s.pods, "a") })
-	r := run(t, s, effect.Options{Still: func(scheduler.Effect) error {
+	r := run(t, s, effect.Options{Still: func(engine.Effect) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if gone {

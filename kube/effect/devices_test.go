@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // opaque is a driver's configuration.
@@ -50,7 +50,7 @@ func gpuResult() *resourcev1.AllocationResult {
 }
 
 // withDevices is a server with pod a and its claim, and the bind whose decision allocates devices to it.
-func withDevices(t *testing.T) (*server, effect.Request) {
+func withDevices(t *testing.T) (*server, engine.Effect) {
 	s := newServer(t)
 	s.addPod("a", "u")
 	put(s, s.devices, gpuClaim())
@@ -212,7 +212,7 @@ func TestDevicesOfABoundPodThatIsGoneAreGivenBack(t *testing.T) {
 			}
 			return fault{}
 		}
-		r := run(t, s, effect.Options{Still: func(scheduler.Effect) error {
+		r := run(t, s, effect.Options{Still: func(engine.Effect) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if slices.ContainsFunc(s.requests, func(r string) bool { return strings.HasSuffix(r, "/binding") }) {
@@ -293,7 +293,7 @@ func TestTheClaimOfAPodThatIsGoneIsNotWritten(t *testing.T) {
 			delete(s.pods, "a")
 			gone = true
 		}
-		r := run(t, s, effect.Options{Still: func(scheduler.Effect) error {
+		r := run(t, s, effect.Options{Still: func(engine.Effect) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if gone {

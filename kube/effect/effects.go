@@ -9,56 +9,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
-
-// Request is an effect to be carried out, and what has to be known of it besides.
-type Request struct {
-	scheduler.Effect
-	// Earlier says that the decision is of an earlier epoch, which may have carried it out: the pod is looked at before
-	// anything is sent.
-	Earlier bool
-	// MakesRoom says, of an eviction, that pods wait for the room: it is given up after a while.
-	MakesRoom bool
-	// Withdrawn says, of an eviction, that nobody waits for the room any more: it is not sent.
-	Withdrawn bool
-	// Decision is, of an eviction, the decision that asks for it; nil if it is not known.
-	Decision *eventlog.Decision
-	// Scheduler is, of an eviction, the name of the scheduler that the preemptor names; "" if it is not known.
-	Scheduler string
-	// Plugins are, of a bind, those of the pod's binding cycle; nil if there are none.
-	Plugins Plugins
-	// Claims are, of a bind, the names of the ResourceClaims that have to be reserved for the pod before it is bound:
-	// ClaimsOf of the pod.
-	Claims []string
-	// ClaimUIDs are the UIDs of Claims by name, as the scheduler knows them. They count where the decision says nothing
-	// of a claim, because it had devices already.
-	ClaimUIDs map[string]types.UID
-	// GroupClaims are those of Claims that are not reserved for the pod but for its PodGroup, by name.
-	GroupClaims map[string]resourcev1.ResourceClaimConsumerReference
-	// Pod is, of a bind and of a question to extenders, the pod as the scheduler knows it. It is not changed.
-	Pod *v1.Pod
-	// Pods are, of a question about preemption, those that may be named as victims, by candidate. They are not changed.
-	Pods map[string][]*v1.Pod
-}
-
-// Plugins are what plugins do in the binding cycle of a pod. The methods are called one after the other, each at most
-// once in a try.
-type Plugins interface {
-	// Before has them do what comes before the bind. A status that is not nil ends the bind.
-	Before(ctx context.Context, together framework.Together) *fwk.Status
-	// Bind has one bind the pod, and names it. "" says that none takes it: Effects bind it.
-	Bind(ctx context.Context) (by string, status *fwk.Status)
-	// PostBind tells them that the pod is bound.
-	PostBind(ctx context.Context)
-}
 
 // Extenders are the HTTP extenders of a configuration.
 type Extenders interface {
@@ -94,7 +51,7 @@ type Options struct {
 	CallTimeout time.Duration
 	// Still is asked just before an effect is sent, and says why it need not be sent any more: its pod or, of a bind,
 	// its node is gone. A bind to a node that does not exist is answered 201. It is called from several goroutines.
-	Still func(scheduler.Effect) error
+	Still func(engine.Effect) error
 	// Extenders are the HTTP extenders of the configuration; nil for none.
 	Extenders Extenders
 	// Report is told, in a line each, what a person should know: outcomes that cannot be read, evictions that are
@@ -146,7 +103,7 @@ type lane struct {
 
 // task is an effect on its way.
 type task struct {
-	Request
+	engine.Effect
 	step step
 	// due says that the step may be made: it waits for no time.
 	due bool
@@ -203,7 +160,7 @@ func New(opts Options) *Effects {
 		opts.CallTimeout = 30 * time.Second
 	}
 	if opts.Still == nil {
-		opts.Still = func(scheduler.Effect) error { return nil }
+		opts.Still = func(engine.Effect) error { return nil }
 	}
 	if opts.Whole == nil {
 		opts.Whole = func(eventlog.Resource, string, string) eventlog.Object { return nil }
@@ -242,29 +199,32 @@ func (e *Effects) Run(ctx context.Context) {
 	e.awaitPlugins()
 }
 
-// Carry takes effects on. It never blocks. Every one must be of a decision that is durable. One that is being carried
-// out already is passed over.
-func (e *Effects) Carry(requests []Request) {
+// Carry takes on the effects of a Ready, and does not send the evictions of its withdrawals any more. It never blocks.
+// The decisions of all effects must be durable. An effect that is being carried out already is passed over, and so is
+// the withdrawal of an eviction that is not. An eviction that was sent before it is withdrawn ends as it would have.
+func (e *Effects) Carry(ready engine.Ready) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, r := range requests {
-		e.carry(r)
+	for _, x := range ready.Effects {
+		e.carry(x)
+	}
+	for _, w := range ready.Withdrawals {
+		e.withdraw(w)
 	}
 }
 
-func (e *Effects) carry(r Request) {
-	l := e.lanes[r.UID]
+func (e *Effects) carry(x engine.Effect) {
+	l := e.lanes[x.UID]
 	if l == nil {
 		l = &lane{}
-		e.lanes[r.UID] = l
+		e.lanes[x.UID] = l
 	}
 	for _, t := range l.tasks {
-		if t.Kind == r.Kind && t.Seq == r.Seq {
+		if t.Kind == x.Kind && t.Seq == x.Seq {
 			return
 		}
 	}
-	t := &task{Request: r, due: true, withdrawn: new(atomic.Bool)}
-	t.withdrawn.Store(r.Withdrawn)
+	t := &task{Effect: x, due: true, withdrawn: new(atomic.Bool)}
 	e.withdrawGivingBack(t)
 	t.step = e.start(t)
 	l.tasks = append(l.tasks, t)
@@ -272,45 +232,39 @@ func (e *Effects) carry(r Request) {
 	e.offer(l)
 }
 
-// Withdraw has evictions not be sent any more, because nobody waits for the room. One that was sent already ends as it
-// would have. It never blocks; those that are not being carried out are passed over.
-func (e *Effects) Withdraw(evictions []scheduler.Effect) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, x := range evictions {
-		l := e.lanes[x.UID]
-		if l == nil {
-			continue
-		}
-		for _, t := range l.tasks {
-			if t.Kind == x.Kind && t.Seq == x.Seq && t.withdrawn.CompareAndSwap(false, true) && !l.running {
-				t.due = true // it waits no longer for its next try
-			}
-		}
-		e.offer(l)
+func (e *Effects) withdraw(w engine.Withdrawal) {
+	l := e.lanes[w.UID]
+	if l == nil {
+		return
 	}
+	for _, t := range l.tasks {
+		if t.Kind == scheduler.Evict && t.Seq == w.Seq && t.withdrawn.CompareAndSwap(false, true) && !l.running {
+			t.due = true // it waits no longer for its next try
+		}
+	}
+	e.offer(l)
 }
 
 // start returns the first step of an effect.
 func (e *Effects) start(t *task) step {
-	r := t.Request
-	switch r.Kind {
+	x := t.Effect
+	switch x.Kind {
 	case scheduler.Bind:
-		b := &binding{Effects: e, Request: r}
-		if r.Earlier {
+		b := &binding{Effects: e, Effect: x}
+		if x.Earlier {
 			return b.look
 		}
 		return b.reserveClaims
 	case scheduler.Evict:
-		v := &eviction{Effects: e, Request: r, withdrawn: t.withdrawn, began: e.opts.Clock.Now()}
+		v := &eviction{Effects: e, Effect: x, withdrawn: t.withdrawn, began: e.opts.Clock.Now()}
 		return v.look
 	case scheduler.GiveBack:
 		return e.givingBack(t).begin
 	case scheduler.Ask:
-		a := &asking{Effects: e, Request: r}
+		a := &asking{Effects: e, Effect: x}
 		return a.ask
 	}
-	panic(fmt.Sprintf("effect of unknown kind %d on pod %s/%s", r.Kind, r.Namespace, r.Name))
+	panic(fmt.Sprintf("effect of unknown kind %d on pod %s/%s", x.Kind, x.Namespace, x.Name))
 }
 
 // Finished returns a channel from which one receives after results have come: one message for any number of them. It is

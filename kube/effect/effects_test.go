@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -53,22 +54,25 @@ func runBy(t reporter, s *server, opts effect.Options, clock effect.Clock) *runn
 	return r
 }
 
+// ready is a Ready with nothing but effects.
+func ready(effects ...engine.Effect) engine.Ready { return engine.Ready{Effects: effects} }
+
 // results carries out requests and returns what came of them.
-func (r *running) results(t testing.TB, requests ...effect.Request) []eventlog.Payload {
+func (r *running) results(t testing.TB, requests ...engine.Effect) []eventlog.Payload {
 	t.Helper()
-	r.Carry(requests)
+	r.Carry(ready(requests...))
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r.Take()
 }
 
-func bind(name string, uid types.UID, node string) effect.Request {
-	return effect.Request{Effect: scheduler.Effect{Kind: scheduler.Bind, Seq: 7, Namespace: "ns", Name: name, UID: uid,
+func bind(name string, uid types.UID, node string) engine.Effect {
+	return engine.Effect{Effect: scheduler.Effect{Kind: scheduler.Bind, Seq: 7, Namespace: "ns", Name: name, UID: uid,
 		Node: node}}
 }
 
-func evict(name string, uid types.UID) effect.Request {
+func evict(name string, uid types.UID) engine.Effect {
 	r := bind(name, uid, "")
 	r.Kind, r.Seq = scheduler.Evict, 8
 	return r
@@ -258,7 +262,7 @@ func TestALaterTryWaitsLongerAndRetryAfterIsKept(t *testing.T) {
 
 // The state just before the bind is sent matters: a bind to a node that does not exist is answered 201.
 func TestWhatIsGoneIsNotSent(t *testing.T) {
-	gone := func(scheduler.Effect) error { return errors.New("node n1 is gone") }
+	gone := func(engine.Effect) error { return errors.New("node n1 is gone") }
 	s := newServer(t)
 	s.addPod("a", "u")
 	s.addPod("b", "v").Spec.NodeName = "n1"
@@ -289,7 +293,7 @@ func TestEffectsOfOnePodAreCarriedOutOneAfterTheOther(t *testing.T) {
 	s.addPod("b", "v")
 	var mu sync.Mutex
 	within, most := map[types.UID]int{}, 0
-	enter := func(e scheduler.Effect) error {
+	enter := func(e engine.Effect) error {
 		mu.Lock()
 		defer mu.Unlock()
 		most = max(most, within[e.UID])
@@ -306,9 +310,9 @@ func TestEffectsOfOnePodAreCarriedOutOneAfterTheOther(t *testing.T) {
 	}
 	r := run(t, s, effect.Options{Still: enter})
 	defer r.stop()
-	requests := []effect.Request{bind("a", "u", "n1"), bind("a", "u", "n1"), evict("a", "u"), bind("b", "v", "n1")}
+	requests := []engine.Effect{bind("a", "u", "n1"), bind("a", "u", "n1"), evict("a", "u"), bind("b", "v", "n1")}
 	requests[1].Seq = 9
-	r.Carry([]effect.Request{requests[0]}) // again: it is being carried out
+	r.Carry(ready(requests[0])) // again: it is being carried out
 	got := r.results(t, requests...)
 	if len(got) != 4 {
 		t.Errorf("%d results, want one of each effect: %v", len(got), got)
@@ -345,9 +349,9 @@ func TestAnEvictionDoesNotWaitForABindThatWaits(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); e.Run(ctx) }()
 	clock.wait = make(chan struct{}, 1)
-	e.Carry([]effect.Request{bind("a", "u", "n1")})
+	e.Carry(ready(bind("a", "u", "n1")))
 	<-clock.wait // the bind waits for its next try
-	e.Carry([]effect.Request{evict("a", "u")})
+	e.Carry(ready(evict("a", "u")))
 	<-release
 	clock.fire()
 	if err := e.Drain(t.Context()); err != nil {
@@ -396,7 +400,7 @@ func TestDrainSaysWhatIsLeft(t *testing.T) {
 	if err := e.Drain(t.Context()); err != nil {
 		t.Errorf("nothing is outstanding: %v", err)
 	}
-	e.Carry([]effect.Request{bind("a", "u", "n1"), bind("b", "v", "n1")}) // and nothing runs
+	e.Carry(ready(bind("a", "u", "n1"), bind("b", "v", "n1"))) // and nothing runs
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := e.Drain(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "2 effects") {
@@ -412,7 +416,7 @@ func TestFinishedTellsOfResults(t *testing.T) {
 	r := run(t, s, effect.Options{Workers: 3})
 	defer r.stop()
 	for i := range 10 {
-		r.Carry([]effect.Request{bind(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i)), "n1")})
+		r.Carry(ready(bind(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i)), "n1")))
 	}
 	n := 0
 	for n < 10 {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -41,7 +42,7 @@ const (
 // as a precondition. Each try begins with reading the pod: it may be gone, and what came of an earlier try is seen.
 type eviction struct {
 	*Effects
-	Request
+	engine.Effect
 	withdrawn *atomic.Bool
 	began     time.Time
 	sent      bool  // the pod may have been deleted by this process
@@ -57,7 +58,7 @@ func (v *eviction) look(ctx context.Context) turn {
 	if err := v.opts.Still(v.Effect); err != nil {
 		return v.end(eventlog.EvictGone, "%v", err)
 	}
-	pod, err := v.readPod(ctx, v.Request)
+	pod, err := v.readPod(ctx, v.Effect)
 	switch {
 	case isGone(err, v.Name):
 		return v.gone("is gone")
@@ -151,7 +152,7 @@ func (v *eviction) again(err error) turn {
 	if wait < longWait {
 		return turn{next: v.look, after: wait}
 	}
-	v.trouble(v.Request, fmt.Sprintf("its eviction, asked for by entry %d, is refused", v.Seq), err)
+	v.trouble(v.Effect, fmt.Sprintf("its eviction, asked for by entry %d, is refused", v.Seq), err)
 	r := v.result(eventlog.EvictRefused, err.Error())
 	r.RetryAfter = wait
 	return turn{next: v.look, after: wait, idle: true, result: r}
@@ -174,7 +175,7 @@ func (v *eviction) unanswered(err error, count *int) turn {
 	if !off {
 		*count++
 		wait = backoff(*count)
-		v.trouble(v.Request, "it cannot be evicted", err)
+		v.trouble(v.Effect, "it cannot be evicted", err)
 	}
 	v.retried()
 	return turn{next: v.look, after: wait}

@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 func TestAnEvictedPodHasTheConditionAndIsDeleted(t *testing.T) {
@@ -188,8 +188,8 @@ func TestARefusedEvictionIsGivenUpByRule(t *testing.T) {
 }
 
 // all carries a request out until it has its last result, and returns all of them.
-func (r *running) all(request effect.Request) (results []eventlog.Payload) {
-	r.Carry([]effect.Request{request})
+func (r *running) all(request engine.Effect, withdrawals ...engine.Withdrawal) (results []eventlog.Payload) {
+	r.Carry(engine.Ready{Effects: []engine.Effect{request}, Withdrawals: withdrawals})
 	for r.Counts().Outstanding > 0 {
 		<-r.Finished()
 		results = append(results, r.Take()...)
@@ -274,7 +274,7 @@ func TestAnEvictionForNobodyIsNeverGivenUp(t *testing.T) {
 	}
 	s.addPod("a", "u")
 	s.fault = times(1_000_000, "DELETE", "/pods/a", fault{code: 403})
-	r.Carry([]effect.Request{evict("a", "u")})
+	r.Carry(ready(evict("a", "u")))
 	if err := r.Drain(t.Context()); err != nil || r.Counts().Outstanding != 0 {
 		t.Errorf("error %v, %d outstanding", err, r.Counts().Outstanding)
 	}
@@ -293,13 +293,14 @@ func TestAnEvictionThatIsWithdrawnIsNotSent(t *testing.T) {
 	r := run(t, s, effect.Options{})
 	defer r.stop()
 	request := evict("a", "u")
-	request.MakesRoom, request.Withdrawn = true, true
-	wantEvictions(t, "from the beginning", r.all(request), withdrawn)
+	request.MakesRoom = true
+	withdrawal := engine.Withdrawal{UID: request.UID, Seq: request.Seq}
+	wantEvictions(t, "from the beginning", r.all(request, withdrawal), withdrawn)
 	if s.deletes["u"] != 0 || s.count("PATCH", "") != 0 || len(s.requests) != 1 {
 		t.Errorf("requests %q", s.requests)
 	}
 	s.terminate("a")
-	wantEvictions(t, "sent by an earlier process", r.all(request), "Gone pod ns/a is being deleted")
+	wantEvictions(t, "sent by an earlier process", r.all(request, withdrawal), "Gone pod ns/a is being deleted")
 
 	for _, during := range []string{"GET", "PATCH"} {
 		s := newServer(t)
@@ -307,11 +308,10 @@ func TestAnEvictionThatIsWithdrawnIsNotSent(t *testing.T) {
 		var r *running
 		s.before = func(got string) {
 			if strings.HasPrefix(got, during) {
-				r.Withdraw([]scheduler.Effect{evict("a", "u").Effect})
+				r.Carry(engine.Ready{Withdrawals: []engine.Withdrawal{withdrawal}})
 			}
 		}
 		r = run(t, s, effect.Options{})
-		request.Withdrawn = false
 		wantEvictions(t, "during "+during, r.all(request), withdrawn)
 		if s.deletes["u"] != 0 {
 			t.Errorf("during %s: deleted", during)
@@ -329,13 +329,12 @@ func TestAnEvictionThatWaitsIsWithdrawnAtOnce(t *testing.T) {
 	defer r.stop()
 	request := evict("a", "u")
 	request.MakesRoom = true
-	r.Carry([]effect.Request{request})
+	r.Carry(ready(request))
 	<-r.Finished()
 	wantEvictions(t, "refused", r.Take(), "Refused 2s")
-	other := request.Effect
-	other.Seq++
-	r.Withdraw([]scheduler.Effect{other})
-	r.Withdraw([]scheduler.Effect{request.Effect})
+	for _, seq := range []uint64{request.Seq + 1, request.Seq} {
+		r.Carry(engine.Ready{Withdrawals: []engine.Withdrawal{{UID: request.UID, Seq: seq}}})
+	}
 	<-r.Finished()
 	wantEvictions(t, "withdrawn", r.Take(), "Withdrawn nobody waits for the room of pod ns/a any more")
 }

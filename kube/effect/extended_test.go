@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 )
 
 // withExtended is a server with pod a, which requests GPUs as an extended resource, and the bind whose decision
 // allocates them to a claim that is to be made.
-func withExtended(t *testing.T) (*server, effect.Request) {
+func withExtended(t *testing.T) (*server, engine.Effect) {
 	s := newServer(t)
 	pod := s.addPod("a", "u")
 	for _, name := range []string{"main", "side"} {

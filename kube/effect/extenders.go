@@ -6,6 +6,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 )
@@ -13,7 +14,7 @@ import (
 // asking is a question to extenders on its way.
 type asking struct {
 	*Effects
-	Request
+	engine.Effect
 }
 
 // ask asks, beside the workers: a slow extender holds up no bind. A drain does not wait for the answer: the next

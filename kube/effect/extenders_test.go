@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -68,7 +69,7 @@ func TestAnExtenderBindsInPlaceOfOthers(t *testing.T) {
 			defer r.stop()
 			request := bind("a", "u", "n1")
 			request.Pod = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}}
-			r.Carry([]effect.Request{request})
+			r.Carry(ready(request))
 			<-r.Finished()
 			got := *r.Take()[0].(*eventlog.BindResult)
 			c.want.UID, c.want.Node, c.want.Decision = got.UID, got.Node, request.Seq
@@ -94,13 +95,13 @@ func TestASlowExtenderHoldsUpNoBind(t *testing.T) {
 		}}})
 	defer r.stop()
 	for _, name := range []string{"b", "c", "d"} {
-		r.Carry([]effect.Request{{Effect: scheduler.Effect{Kind: scheduler.Ask, Seq: 5, Name: name, UID: "u"}}})
-		r.Carry([]effect.Request{{Effect: scheduler.Effect{Kind: scheduler.Ask, Seq: 5, Name: name, UID: "v"}}})
+		r.Carry(ready(engine.Effect{Effect: scheduler.Effect{Kind: scheduler.Ask, Seq: 5, Name: name, UID: "u"}}))
+		r.Carry(ready(engine.Effect{Effect: scheduler.Effect{Kind: scheduler.Ask, Seq: 5, Name: name, UID: "v"}}))
 	}
 	<-asked
 	<-asked
 	request := bind("a", "w", "n1")
-	r.Carry([]effect.Request{request})
+	r.Carry(ready(request))
 	<-r.Finished()
 	if result, ok := r.Take()[0].(*eventlog.BindResult); !ok || result.UID != "w" {
 		t.Fatalf("the bind has no result while extenders are asked: %+v", result)
@@ -123,8 +124,8 @@ func TestAQuestionAboutPreemptionGoesToThePreemptVerb(t *testing.T) {
 			return []eventlog.ExtenderAnswer{{Name: "x", Candidates: []eventlog.Candidate{{Node: "n"}}}}
 		}}})
 	defer r.stop()
-	r.Carry([]effect.Request{{Effect: scheduler.Effect{Kind: scheduler.Ask, Seq: 5, Name: "a", UID: "u",
-		Candidates: []eventlog.Candidate{{Node: "n", Victims: []types.UID{"v"}}}}}})
+	r.Carry(ready(engine.Effect{Effect: scheduler.Effect{Kind: scheduler.Ask, Seq: 5, Name: "a", UID: "u",
+		Candidates: []eventlog.Candidate{{Node: "n", Victims: []types.UID{"v"}}}}}))
 	<-r.Finished()
 	result, ok := r.Take()[0].(*eventlog.ExtenderResult)
 	if !ok || result.Decision != 5 || len(result.Answers) != 1 || result.Answers[0].Candidates[0].Node != "n" {

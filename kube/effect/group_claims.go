@@ -39,7 +39,7 @@ type givingBack struct {
 }
 
 func (e *Effects) givingBack(t *task) *givingBack {
-	return &givingBack{binding: &binding{Effects: e, Request: t.Request}, withdrawn: t.withdrawn, left: t.Devices}
+	return &givingBack{binding: &binding{Effects: e, Effect: t.Effect}, withdrawn: t.withdrawn, left: t.Devices}
 }
 
 // begin begins the effect. From then on binds wait with the claims.

@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -20,7 +21,7 @@ var ofGroup = resourcev1.ResourceClaimConsumerReference{
 }
 
 // withGroup is withDevices for two pods of a PodGroup that has the claim.
-func withGroup(t *testing.T) (s *server, a, b effect.Request) {
+func withGroup(t *testing.T) (s *server, a, b engine.Effect) {
 	s, a = withDevices(t)
 	s.addPod("b", "v")
 	a.GroupClaims = map[string]resourcev1.ResourceClaimConsumerReference{"gpu": ofGroup}
@@ -41,12 +42,12 @@ func known(s *server) func(eventlog.Resource, string, string) eventlog.Object {
 	}
 }
 
-func giveBack(claims ...string) effect.Request {
+func giveBack(claims ...string) engine.Effect {
 	e := scheduler.Effect{Kind: scheduler.GiveBack, Seq: 9, Namespace: "ns", Name: "g", UID: "group"}
 	for _, name := range claims {
 		e.Devices = append(e.Devices, eventlog.DeviceClaim{Claim: name, UID: "g"})
 	}
-	return effect.Request{Effect: e}
+	return engine.Effect{Effect: e}
 }
 
 // callFaults are the ways in which a call goes wrong that is made again.
@@ -119,7 +120,7 @@ func TestAPodOfAPodGroupThatWroteNothingEndsAtOnce(t *testing.T) {
 }
 
 // reserved is a server whose claim is allocated and reserved for the PodGroup, and for others.
-func reserved(t *testing.T, others ...resourcev1.ResourceClaimConsumerReference) (*server, effect.Request) {
+func reserved(t *testing.T, others ...resourcev1.ResourceClaimConsumerReference) (*server, engine.Effect) {
 	s, a, _ := withGroup(t)
 	claim := gpuClaim()
 	claim.Status.Allocation = gpuResult()
@@ -164,11 +165,11 @@ func TestTheClaimsOfAPodGroupAreGivenBack(t *testing.T) {
 // What the API server refuses for good is told, and not tried again; nor is the claim of another PodGroup touched, nor
 // another claim of the name.
 func TestClaimsThatAreNotToBeGivenBackStay(t *testing.T) {
-	for name, change := range map[string]func(s *server, x *effect.Request){
-		"refused":       func(s *server, _ *effect.Request) { s.fault = all("PUT", fault{code: 403}) },
-		"failing":       func(s *server, _ *effect.Request) { s.fault = all("GET", fault{code: 500}) },
-		"another claim": func(_ *server, x *effect.Request) { x.Devices[0].UID = "other" },
-		"another group": func(_ *server, x *effect.Request) { x.UID = "other" },
+	for name, change := range map[string]func(s *server, x *engine.Effect){
+		"refused":       func(s *server, _ *engine.Effect) { s.fault = all("PUT", fault{code: 403}) },
+		"failing":       func(s *server, _ *engine.Effect) { s.fault = all("GET", fault{code: 500}) },
+		"another claim": func(_ *server, x *engine.Effect) { x.Devices[0].UID = "other" },
+		"another group": func(_ *server, x *engine.Effect) { x.UID = "other" },
 	} {
 		s, bound := reserved(t)
 		request := giveBack("gpu")
@@ -215,7 +216,7 @@ func TestNoPodIsBoundWithoutTheDevicesOfItsPodGroup(t *testing.T) {
 					return fault{}
 				}
 				if requests++; requests == at {
-					go r.Carry([]effect.Request{a}) // the server is at work, and the effects are as well
+					go r.Carry(ready(a)) // the server is at work, and the effects are as well
 				}
 				if strings.HasPrefix(request, "PUT ") && faults > 0 {
 					faults--

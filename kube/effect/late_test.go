@@ -16,9 +16,9 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // lateCall is a request that is on its way while its sender gives it up, or ends. It lands later: the server carries it
@@ -43,9 +43,9 @@ func (c *lateCall) land(s *server) {
 }
 
 // claimBinds are binds that write to claims: each way of doing so, with the server on which that happens.
-var claimBinds = map[string]func(t *testing.T) (*server, effect.Request){
+var claimBinds = map[string]func(t *testing.T) (*server, engine.Effect){
 	"own": withDevices,
-	"shared": func(t *testing.T) (*server, effect.Request) { // another pod has it allocated
+	"shared": func(t *testing.T) (*server, engine.Effect) { // another pod has it allocated
 		s, request := withDevices(t)
 		claim := gpuClaim()
 		claim.Finalizers = []string{resourcev1.Finalizer}
@@ -56,7 +56,7 @@ var claimBinds = map[string]func(t *testing.T) (*server, effect.Request){
 		put(s, s.devices, claim)
 		return s, request
 	},
-	"of a group": func(t *testing.T) (*server, effect.Request) {
+	"of a group": func(t *testing.T) (*server, engine.Effect) {
 		s, a, _ := withGroup(t)
 		return s, a
 	},
@@ -65,7 +65,7 @@ var claimBinds = map[string]func(t *testing.T) (*server, effect.Request){
 
 // heedingPods are options of a process that knows which pods there are, and all claims.
 func heedingPods(s *server) effect.Options {
-	return effect.Options{Whole: known(s), Still: func(x scheduler.Effect) error {
+	return effect.Options{Whole: known(s), Still: func(x engine.Effect) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if pod := s.pods[x.Name]; pod == nil || pod.UID != x.UID {
@@ -85,7 +85,7 @@ type killPoint struct {
 }
 
 // killPoints carries out a bind and returns what stood before each of its calls.
-func killPoints(t *testing.T, of func(*testing.T) (*server, effect.Request), refused bool) (points []killPoint) {
+func killPoints(t *testing.T, of func(*testing.T) (*server, engine.Effect), refused bool) (points []killPoint) {
 	s, request := of(t)
 	if refused {
 		s.fault = times(99, "POST", "/binding", fault{code: 403})
@@ -138,7 +138,7 @@ func TestBindsWithClaimsAreKilledAtAnyCall(t *testing.T) {
 
 // restart is one of these cases: the call lands before the request of that number, after the result if there are not so
 // many, or never if that is 0.
-func restart(t *testing.T, of func(*testing.T) (*server, effect.Request), point killPoint, refused, gone bool,
+func restart(t *testing.T, of func(*testing.T) (*server, engine.Effect), point killPoint, refused, gone bool,
 	landing int, what string) {
 	t.Helper()
 	s, request := of(t)
@@ -190,7 +190,7 @@ func restart(t *testing.T, of func(*testing.T) (*server, effect.Request), point 
 }
 
 // stands compares the result of a bind with what stands of the pod and its claim.
-func stands(s *server, request effect.Request, got *eventlog.BindResult) error {
+func stands(s *server, request engine.Effect, got *eventlog.BindResult) error {
 	pod, claim, wanted := s.pods["a"], s.devices["gpu"], &request.Devices[0]
 	consumer := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: "a", UID: "u"}
 	if of, ok := request.GroupClaims["gpu"]; ok {
@@ -241,7 +241,7 @@ func TestWhatIsNotAnsweredReservesNothingLater(t *testing.T) {
 					return true
 				}
 				opts := heedingPods(s)
-				opts.Still = func(scheduler.Effect) error {
+				opts.Still = func(engine.Effect) error {
 					s.mu.Lock()
 					defer s.mu.Unlock()
 					if late != nil {

@@ -16,7 +16,7 @@ import (
 // as long as it likes, and holds up nobody else. It is broken off when the bind needs to be sent no more, and given up
 // without a result by a drain. bindByExtender is next.
 func (b *binding) preBind(ctx context.Context) turn {
-	if b.Plugins == nil {
+	if b.Binding == nil {
 		return turn{next: b.bindByExtender}
 	}
 	var status *fwk.Status
@@ -25,7 +25,7 @@ func (b *binding) preBind(ctx context.Context) turn {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		go b.watch(ctx, cancel)
-		if status = b.Plugins.Before(ctx, atOnce); status != nil && ctx.Err() != nil {
+		if status = b.Binding.Before(ctx, atOnce); status != nil && ctx.Err() != nil {
 			needless = context.Cause(ctx)
 		}
 	})
@@ -43,12 +43,12 @@ func (b *binding) preBind(ctx context.Context) turn {
 
 // bindBy has the Bind plugins bind the pod, if one takes it. send is next if none does.
 func (b *binding) bindBy(ctx context.Context) turn {
-	if b.Plugins == nil {
+	if b.Binding == nil {
 		return turn{next: b.send}
 	}
 	var by string
 	var status *fwk.Status
-	done := b.beside(ctx, func(ctx context.Context) { by, status = b.Plugins.Bind(ctx) })
+	done := b.beside(ctx, func(ctx context.Context) { by, status = b.Binding.Bind(ctx) })
 	return turn{until: done, next: func(context.Context) turn {
 		if status == nil && by == "" {
 			return turn{next: b.send}
@@ -128,9 +128,9 @@ func atOnce(calls []func()) {
 
 // bound is the result of a bind that stands, after the plugins were told.
 func (b *binding) bound(ctx context.Context) turn {
-	if b.Plugins == nil {
+	if b.Binding == nil {
 		return b.stands(ctx)
 	}
-	done := b.beside(ctx, b.Plugins.PostBind) // also if it is known by now that the pod is bound
+	done := b.beside(ctx, b.Binding.PostBind) // also if it is known by now that the pod is bound
 	return turn{until: done, next: b.stands}
 }

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/effect"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // script is what the plugins of a binding cycle do in a test.
@@ -98,8 +98,8 @@ func TestPluginsOfABindingCycle(t *testing.T) {
 					return c.by, c.bind
 				}}
 			request := bind("a", "u", "n1")
-			request.Plugins = plugins
-			r.Carry([]effect.Request{request})
+			request.Binding = plugins
+			r.Carry(ready(request))
 			<-r.Finished()
 			got := *r.Take()[0].(*eventlog.BindResult)
 			c.want.UID, c.want.Node, c.want.Decision = got.UID, got.Node, request.Seq
@@ -123,14 +123,14 @@ func TestASlowPluginHoldsUpNoOtherBind(t *testing.T) {
 	r := run(t, s, effect.Options{Workers: 1})
 	defer r.stop()
 	release := make(chan struct{})
-	for _, request := range []effect.Request{bind("a", "u", "n1"), bind("b", "v", "n1")} {
-		request.Plugins = &script{before: func(context.Context) *fwk.Status {
+	for _, request := range []engine.Effect{bind("a", "u", "n1"), bind("b", "v", "n1")} {
+		request.Binding = &script{before: func(context.Context) *fwk.Status {
 			<-release
 			return nil
 		}}
-		r.Carry([]effect.Request{request})
+		r.Carry(ready(request))
 	}
-	r.Carry([]effect.Request{bind("c", "w", "n1")})
+	r.Carry(ready(bind("c", "w", "n1")))
 	<-r.Finished()
 	if got := r.Take(); len(got) != 1 || got[0].(*eventlog.BindResult).UID != "w" {
 		t.Errorf("%+v", got)
@@ -145,11 +145,11 @@ func TestASlowPluginHoldsUpNoOtherBind(t *testing.T) {
 func TestThePluginsOfAPodThatIsGoneAreTold(t *testing.T) {
 	s := newServer(t)
 	gone := errors.New("the pod is gone")
-	r := run(t, s, effect.Options{Still: func(scheduler.Effect) error { return gone }})
+	r := run(t, s, effect.Options{Still: func(engine.Effect) error { return gone }})
 	defer r.stop()
 	request := bind("a", "u", "n1")
-	request.Plugins = &script{before: waitForEnd}
-	r.Carry([]effect.Request{request})
+	request.Binding = &script{before: waitForEnd}
+	r.Carry(ready(request))
 	<-r.Finished()
 	if got := r.Take()[0].(*eventlog.BindResult); got.Outcome != eventlog.BindConflict ||
 		!strings.Contains(got.Message, "is gone") {
@@ -166,11 +166,11 @@ func waitForEnd(ctx context.Context) *fwk.Status {
 // TestABindWhoseNodeIsGoneBlamesNoPlugin has the plugin be broken off.
 func TestABindWhoseNodeIsGoneBlamesNoPlugin(t *testing.T) {
 	gone := errors.New("node n1 is gone")
-	r := run(t, serverWith(t, "a", "u"), effect.Options{Still: func(scheduler.Effect) error { return gone }})
+	r := run(t, serverWith(t, "a", "u"), effect.Options{Still: func(engine.Effect) error { return gone }})
 	defer r.stop()
 	request := bind("a", "u", "n1")
-	request.Plugins = &script{before: waitForEnd}
-	r.Carry([]effect.Request{request})
+	request.Binding = &script{before: waitForEnd}
+	r.Carry(ready(request))
 	<-r.Finished()
 	if got := r.Take()[0].(*eventlog.BindResult); got.Outcome != eventlog.BindFailed || got.Plugin != "" ||
 		got.Message != gone.Error() {
@@ -184,12 +184,12 @@ func TestADrainGivesUpWhatPluginsWaitFor(t *testing.T) {
 	defer r.stop()
 	begun, told := make(chan struct{}), make(chan struct{})
 	request := bind("a", "u", "n1")
-	request.Plugins = &script{before: func(ctx context.Context) *fwk.Status {
+	request.Binding = &script{before: func(ctx context.Context) *fwk.Status {
 		close(begun)
 		defer close(told)
 		return waitForEnd(ctx)
 	}}
-	r.Carry([]effect.Request{request})
+	r.Carry(ready(request))
 	<-begun
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestADrainGivesUpWhatPluginsWaitFor(t *testing.T) {
 func TestAPostBindPluginIsNotBrokenOff(t *testing.T) {
 	s := serverWith(t, "a", "u")
 	var bound atomic.Bool
-	r := run(t, s, effect.Options{Still: func(scheduler.Effect) error {
+	r := run(t, s, effect.Options{Still: func(engine.Effect) error {
 		if bound.Load() {
 			return errors.New("the pod is bound")
 		}
@@ -213,13 +213,13 @@ func TestAPostBindPluginIsNotBrokenOff(t *testing.T) {
 	defer r.stop()
 	request := bind("a", "u", "n1")
 	var told error
-	request.Plugins = &postBinder{script{},
+	request.Binding = &postBinder{script{},
 		func(ctx context.Context) {
 			bound.Store(true)
 			time.Sleep(20 * time.Millisecond) // a plugin that was told of it would have heard by now
 			told = ctx.Err()
 		}}
-	r.Carry([]effect.Request{request})
+	r.Carry(ready(request))
 	<-r.Finished()
 	if got := r.Take()[0].(*eventlog.BindResult); got.Outcome != eventlog.BindBound || told != nil {
 		t.Errorf("%+v, the context of PostBind: %v", got, told)

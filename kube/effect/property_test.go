@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/kube/effect"
@@ -48,12 +49,12 @@ type place struct {
 	at   int
 }
 
-func drawPlace(t *rapid.T, requests []effect.Request, most int) place {
+func drawPlace(t *rapid.T, requests []engine.Effect, most int) place {
 	return place{rapid.SampledFrom(requests).Draw(t, "pod").Name, rapid.IntRange(1, most).Draw(t, "request")}
 }
 
 // drawFaults has some of the requests go wrong.
-func drawFaults(t *rapid.T, requests []effect.Request) map[place]fault {
+func drawFaults(t *rapid.T, requests []engine.Effect) map[place]fault {
 	faults := map[place]fault{}
 	for range rapid.IntRange(0, 40).Draw(t, "faults") {
 		f := fault{
@@ -79,7 +80,7 @@ func podOf(request string) string {
 func TestWhateverGoesWrongTheResultsSayWhatStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newServer(t)
-		var requests []effect.Request
+		var requests []engine.Effect
 		binds := map[string]bool{} // the pods that are only bound
 		for i := range rapid.IntRange(1, 5).Draw(t, "pods") {
 			name, uid := fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i))
@@ -145,7 +146,7 @@ type outcomes struct {
 }
 
 // ended reports whether a request has its last result.
-func (o *outcomes) ended(r effect.Request) bool {
+func (o *outcomes) ended(r engine.Effect) bool {
 	if r.Kind == scheduler.Bind {
 		return len(o.binds[r.UID]) > 0
 	}
@@ -155,12 +156,12 @@ func (o *outcomes) ended(r effect.Request) bool {
 
 // carryOnce is one process, which carries out what has no result yet and may crash. It reports whether it came to the
 // end.
-func carryOnce(t *rapid.T, s *server, requests []effect.Request, crash <-chan struct{},
+func carryOnce(t *rapid.T, s *server, requests []engine.Effect, crash <-chan struct{},
 	results outcomes) bool {
 	r := run(t, s, effect.Options{Workers: rapid.IntRange(1, 4).Draw(t, "workers")})
 	for _, request := range requests {
 		if !results.ended(request) {
-			r.Carry([]effect.Request{request})
+			r.Carry(ready(request))
 		}
 	}
 	drained := make(chan error, 1)
@@ -187,7 +188,7 @@ func carryOnce(t *rapid.T, s *server, requests []effect.Request, crash <-chan st
 }
 
 // checkResults compares the results with what stands at the API server.
-func checkResults(t *rapid.T, s *server, requests []effect.Request, all outcomes) {
+func checkResults(t *rapid.T, s *server, requests []engine.Effect, all outcomes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid, nodes := range s.binds {
@@ -221,7 +222,7 @@ func checkResults(t *rapid.T, s *server, requests []effect.Request, all outcomes
 
 // checkEviction compares the results of an eviction with what stands at the API server: stays says that the pod is
 // there and is not being deleted. A drain leaves what is refused to the next process.
-func checkEviction(t *rapid.T, s *server, r effect.Request, stays bool, all outcomes) {
+func checkEviction(t *rapid.T, s *server, r engine.Effect, stays bool, all outcomes) {
 	results := all.evictions[r.UID]
 	if len(results) == 0 || !all.ended(r) {
 		return

@@ -471,7 +471,7 @@ func overSocket(t *testing.T, s *server, handle func(http.ResponseWriter, *http.
 		defer close(done)
 		e.Run(ctx)
 	}()
-	e.Carry([]effect.Request{bind("a", "u", "n1")})
+	e.Carry(ready(bind("a", "u", "n1")))
 	if err := e.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 )
@@ -50,21 +51,21 @@ func (s *server) control(reads int) {
 	}
 }
 
-func withClaim(volumeName string) effect.Request {
+func withClaim(volumeName string) engine.Effect {
 	r := bind("a", "u", "n1")
 	r.Volumes = []eventlog.VolumeClaim{{Claim: "data", Volume: volumeName}}
 	return r
 }
 
 func TestAPodIsBoundOnceItsClaimsAre(t *testing.T) {
-	for name, request := range map[string]effect.Request{"bound": withClaim("pv"), "provisioned": withClaim("")} {
+	for name, request := range map[string]engine.Effect{"bound": withClaim("pv"), "provisioned": withClaim("")} {
 		t.Run(name, func(t *testing.T) {
 			s := withVolumes(t)
 			s.control(3)
 			r := run(t, s, effect.Options{})
 			defer r.stop()
 			// Drain would give up what waits for others.
-			r.Carry([]effect.Request{request})
+			r.Carry(ready(request))
 			<-r.Finished()
 			got := r.Take()[0].(*eventlog.BindResult)
 			if got.Outcome != eventlog.BindBound || len(s.binds["u"]) != 1 {
@@ -90,12 +91,12 @@ func TestAPodIsBoundOnceItsClaimsAre(t *testing.T) {
 
 // A process that starts again finds what the one before has written.
 func TestVolumesThatAreWrittenAreNotWrittenAgain(t *testing.T) {
-	for _, request := range []effect.Request{withClaim("pv"), withClaim("")} {
+	for _, request := range []engine.Effect{withClaim("pv"), withClaim("")} {
 		s := withVolumes(t)
 		s.control(0)
 		for range 2 {
 			r := run(t, s, effect.Options{})
-			r.Carry([]effect.Request{request})
+			r.Carry(ready(request))
 			<-r.Finished()
 			if got := r.Take()[0].(*eventlog.BindResult); got.Outcome != eventlog.BindBound {
 				t.Errorf("the result is %v %q", got.Outcome, got.Message)
@@ -110,7 +111,7 @@ func TestVolumesThatAreWrittenAreNotWrittenAgain(t *testing.T) {
 
 func TestWhatAVolumeLacksFailsTheBind(t *testing.T) {
 	for name, c := range map[string]struct {
-		request effect.Request
+		request engine.Effect
 		change  func(*server)
 		want    string
 	}{
@@ -153,7 +154,7 @@ func TestWhatAVolumeLacksFailsTheBind(t *testing.T) {
 			c.change(s)
 			r := run(t, s, effect.Options{})
 			defer r.stop()
-			r.Carry([]effect.Request{c.request})
+			r.Carry(ready(c.request))
 			<-r.Finished()
 			got := r.Take()[0].(*eventlog.BindResult)
 			if got.Outcome != eventlog.BindFailed || !strings.Contains(got.Message, c.want) {
@@ -175,7 +176,7 @@ func TestFaultsDoNotKeepVolumesFromBeingBound(t *testing.T) {
 			s.control(2)
 			s.fault = times(3, on.method, on.end, f)
 			r := run(t, s, effect.Options{})
-			r.Carry([]effect.Request{withClaim("pv")})
+			r.Carry(ready(withClaim("pv")))
 			<-r.Finished()
 			if got := r.Take()[0].(*eventlog.BindResult); got.Outcome != eventlog.BindBound {
 				t.Errorf("%v %v: the result is %v %q", on, f, got.Outcome, got.Message)
@@ -208,7 +209,7 @@ func TestAStaleVolumeIsWaitedFor(t *testing.T) {
 	}
 	r := run(t, s, effect.Options{Whole: whole})
 	defer r.stop()
-	r.Carry([]effect.Request{withClaim("pv")})
+	r.Carry(ready(withClaim("pv")))
 	<-r.Finished()
 	if got := r.Take()[0].(*eventlog.BindResult); got.Outcome != eventlog.BindBound {
 		t.Errorf("the result is %v %q", got.Outcome, got.Message)
@@ -224,7 +225,7 @@ func TestADrainDoesNotWaitForVolumes(t *testing.T) {
 	clock := &heldClock{wait: make(chan struct{}, 1)}
 	e := effect.New(effect.Options{Client: s.client(), Clock: clock})
 	go e.Run(t.Context())
-	e.Carry([]effect.Request{withClaim("pv")})
+	e.Carry(ready(withClaim("pv")))
 	<-clock.wait
 	if err := e.Drain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -279,20 +280,5 @@ func TestResourceClaimsAreReservedBeforeTheBind(t *testing.T) {
 			t.Errorf("the result is %v %q, want %q", got.Outcome, got.Message, want)
 		}
 		r.stop()
-	}
-}
-
-func TestClaimsOfAPodAreNamedOnce(t *testing.T) {
-	made, direct := "made", "direct"
-	pod := &v1.Pod{Spec: v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{
-		{Name: "a", ResourceClaimName: &direct},
-		{Name: "b", ResourceClaimTemplateName: &direct},
-		{Name: "c", ResourceClaimName: &direct},
-		{Name: "d", ResourceClaimTemplateName: &direct},
-	}}, Status: v1.PodStatus{ResourceClaimStatuses: []v1.PodResourceClaimStatus{
-		{Name: "b", ResourceClaimName: &made}, {Name: "d"}, // d needs none
-	}}}
-	if got := effect.ClaimsOf(pod); !slices.Equal(got, []string{"direct", "made"}) {
-		t.Errorf("the claims are %v", got)
 	}
 }

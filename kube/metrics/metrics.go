@@ -95,7 +95,23 @@ func New(sources Sources) *Metrics {
 }
 
 // Observe counts what has become durable, in the scheduler's loop.
-func (x *Metrics) Observe(m *scheduler.Machine, c engine.Commit) {
+func (x *Metrics) Observe(r engine.Ready) {
+	m := r.State
+	for _, c := range r.Commits {
+		x.observe(m, c)
+		x.seq.Store(c.Last())
+	}
+	x.pods.Store(uint64(m.Cluster().Pods()))
+	if nodes, err := m.Cluster().List(); err == nil {
+		x.nodes.Store(uint64(len(nodes)))
+	}
+	if q := m.Queue(); q != nil {
+		counts := q.Counts()
+		x.queue.Store(&counts)
+	}
+}
+
+func (x *Metrics) observe(m *scheduler.Machine, c engine.Commit) {
 	x.append.Observe(float64(len(c.Entries)))
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -118,15 +134,6 @@ func (x *Metrics) Observe(m *scheduler.Machine, c engine.Commit) {
 				x.placed(p.UID, e.Time)
 			}
 		}
-	}
-	x.seq.Store(c.Last())
-	x.pods.Store(uint64(m.Cluster().Pods()))
-	if nodes, err := m.Cluster().List(); err == nil {
-		x.nodes.Store(uint64(len(nodes)))
-	}
-	if q := m.Queue(); q != nil {
-		counts := q.Counts()
-		x.queue.Store(&counts)
 	}
 }
 

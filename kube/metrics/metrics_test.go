@@ -81,13 +81,8 @@ func TestWhatHappensInTheLoopIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	var e *engine.Engine
-	e, err = engine.Open(t.Context(), eventlog.NewMemory(), start, engine.Options{
+	e, err := engine.Open(t.Context(), eventlog.NewMemory(), start, engine.Options{
 		Registry: plugins.NewRegistry(), Config: config, Version: "test",
-		Observe: func(c engine.Commit) error {
-			x.Observe(e.Machine(), c)
-			return nil
-		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,9 +98,11 @@ func TestWhatHappensInTheLoopIsCounted(t *testing.T) {
 		{&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindBound}, elsewhere,
 			&eventlog.EvictResult{UID: "uid-a", Outcome: eventlog.EvictGivenUp, Decision: 5}},
 	} {
-		if _, err := e.Step(t.Context(), start.Add(time.Duration(i)*2*time.Second), inputs); err != nil {
+		ready, err := e.Step(t.Context(), start.Add(time.Duration(i)*2*time.Second), inputs)
+		if err != nil {
 			t.Fatal(err)
 		}
+		x.Observe(ready)
 	}
 	if len(x.arrived) > 0 {
 		t.Errorf("%d pods are remembered that are bound", len(x.arrived))

@@ -498,8 +498,6 @@ func (w *world) seenAgain(in *eventlog.Upserted) {
 	w.t.Helper()
 	seen := w.seen[in.Object.GetUID()]
 	w.now = w.now.Add(time.Minute)
-	if _, err := w.engine.Step(context.Background(), w.now, []eventlog.Payload{in}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.take(in)
 	w.seen[in.Object.GetUID()] = seen
 }

@@ -82,8 +82,8 @@ func TestEventsOfPluginsWaitForTheirDecision(t *testing.T) {
 				Note: fmt.Sprintf("after %d", after), Reporter: "default-scheduler", After: after})
 		}
 		durable := func(seq uint64) {
-			w.status.Observe(w.engine.Machine(), engine.Commit{
-				Entries: []eventlog.Entry{{Seq: seq, Payload: &eventlog.Tick{}}}})
+			entries := []eventlog.Entry{{Seq: seq, Payload: &eventlog.Tick{}}}
+			w.status.Observe(engine.Ready{Commits: []engine.Commit{{Entries: entries}}, State: w.engine.Machine()})
 		}
 		said := func(after ...uint64) {
 			t.Helper()

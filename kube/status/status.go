@@ -227,10 +227,17 @@ func (s *Status) Counts() Counts {
 	}
 }
 
-// Observe takes in what has become durable. It reads the Machine, and keeps nothing of it.
-func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
-	for i := range c.Entries {
-		switch p := c.Entries[i].Payload.(type) {
+// Observe takes in what has become durable, and shows it as the Ready's State has it. It keeps nothing of the Ready.
+func (s *Status) Observe(r engine.Ready) {
+	for _, c := range r.Commits {
+		s.observe(r.State, c.Entries)
+	}
+}
+
+// observe takes in entries in their order, of a state that has come as far or further.
+func (s *Status) observe(m *scheduler.Machine, entries []eventlog.Entry) {
+	for i := range entries {
+		switch p := entries[i].Payload.(type) {
 		case *eventlog.Decision:
 			s.decided(m, p)
 			s.judged(m, m.Cluster().Pod(p.UID))
@@ -257,7 +264,7 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 			}
 		}
 	}
-	s.release(c.Last())
+	s.release(entries[len(entries)-1].Seq)
 }
 
 // Recover takes in the last entries of the log that m was recovered from, in order, so that what was not written before
@@ -270,7 +277,7 @@ func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry,
 		if err != nil {
 			return err
 		}
-		s.Observe(m, engine.Commit{Entries: []eventlog.Entry{e}})
+		s.observe(m, []eventlog.Entry{e})
 	}
 	for obj := range m.Cluster().ObjectsOf(eventlog.VolcanoPodGroups) {
 		s.declared(m, eventlog.VolcanoPodGroups, obj)

@@ -77,12 +77,6 @@ func newWorldWith(t *testing.T, cfg *framework.Config, registry framework.Regist
 	}
 	w.engine, err = engine.Open(context.Background(), w.log, start, engine.Options{
 		Registry: registry, Config: config, Version: "test",
-		Observe: func(c engine.Commit) error {
-			if w.engine != nil {
-				w.status.Observe(w.engine.Machine(), c)
-			}
-			return nil
-		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -101,9 +95,17 @@ func (w *world) step(inputs ...eventlog.Payload) {
 		}
 	}
 	w.now = w.now.Add(time.Minute)
-	if _, err := w.engine.Step(context.Background(), w.now, inputs); err != nil {
+	w.take(inputs...)
+}
+
+// take has the engine take inputs in, and shows what came of it.
+func (w *world) take(inputs ...eventlog.Payload) {
+	w.t.Helper()
+	ready, err := w.engine.Step(context.Background(), w.now, inputs)
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.status.Observe(ready)
 }
 
 // written runs the Status until all is written, and returns the requests that changed something, a line each.

@@ -186,6 +186,9 @@ func (t *tally) take(rec []byte) (eventlog.Entry, error) {
 			err = h.Follows(t.header)
 		}
 	}
+	if format := new(eventlog.FormatError); errors.As(err, &format) {
+		return e, &eventlog.FormatError{Seq: before + 1, Format: format.Format}
+	}
 	if err != nil {
 		return e, fmt.Errorf("entry %d: %w", before+1, err)
 	}

@@ -56,7 +56,7 @@ func told(t *testing.T, path string) (r *Report, read uint64, reported string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, x.Read(), reported
+	return r, x.(*logs.Index).Read(), reported
 }
 
 func TestInfoIsTheSameWithAndWithoutAnIndex(t *testing.T) {

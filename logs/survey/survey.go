@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
@@ -145,7 +146,7 @@ func (r *Report) countAll(ctx context.Context, log *logs.Source, last uint64) (f
 
 // addUp is countAll by what an index says, which reads the entries that begin epochs. Damage is found where reading
 // the whole log would end: behind its last entry.
-func (r *Report) addUp(ctx context.Context, log *logs.Source, x *logs.Index) (first, end eventlog.Time, err error) {
+func (r *Report) addUp(ctx context.Context, log *logs.Source, x index.Lookup) (first, end eventlog.Time, err error) {
 	var epochs []uint64
 	for _, f := range x.Facts() {
 		if r.Entries == 0 {

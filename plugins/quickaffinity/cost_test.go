@@ -8,10 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/internal/plugintest"
 	"github.com/rollcall-sched/rollcall/plugins/quickaffinity"
 )
 
@@ -48,7 +50,7 @@ func apartPod(name string, labels map[string]string, key, value string) *v1.Pod 
 func zonedWorld(tb testing.TB, nodes int) *world {
 	w := newWorld(tb, 0, 0)
 	for i := range nodes {
-		w.nodes = append(w.nodes, zonedNode(fmt.Sprintf("node-%05d", i), i%10))
+		w.Nodes = append(w.Nodes, zonedNode(fmt.Sprintf("node-%05d", i), i%10))
 	}
 	return w
 }
@@ -60,30 +62,26 @@ func zonedNode(name string, zone int) *upstream.NodeInfo {
 	return info
 }
 
-func (w *world) place(at int, pod *v1.Pod) {
-	w.nodes[at].AddPodInfo(w.info(pod))
-	w.changed = append(w.changed, int32(at))
-}
-
-// prepare runs PreFilter and PreScore.
-func (w *world) prepare(b both, pod *v1.Pod) {
-	w.tb.Helper()
-	w.shown = w.nodes
+// prepare runs PreFilter and PreScore of the plugin, and returns the state.
+func (w *world) prepare(p *plugintest.Pair, pod *v1.Pod) fwk.CycleState {
+	w.TB.Helper()
+	w.Shown = w.Nodes
 	state := framework.NewCycleState()
-	_, status := b.ours.PreFilter(quiet(), state, pod, w.shown)
+	_, status := p.Ours.PreFilter(plugintest.Quiet(), state, pod, w.Shown)
 	if !status.IsSuccess() && !status.IsSkip() {
-		w.tb.Fatal(status)
+		w.TB.Fatal(status)
 	}
-	if status := b.ours.PreScore(quiet(), state, pod, w.shown); !status.IsSuccess() && !status.IsSkip() {
-		w.tb.Fatal(status)
+	if status := p.Ours.PreScore(plugintest.Quiet(), state, pod, w.Shown); !status.IsSuccess() && !status.IsSkip() {
+		w.TB.Fatal(status)
 	}
+	return state
 }
 
 // All namespaces are listed once, and later only the changed ones are looked at. Counts are dropped if the namespaces
 // that their pod selects, or the labels of its own namespace, have changed.
 func TestOnlyCountsThatANamespaceChangesAreDropped(t *testing.T) {
 	w := zonedWorld(t, 10)
-	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	p := newPair(w, config.InterPodAffinityArgs{})
 	namespace := func(name, team string) {
 		w.putNamespace(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
 			Labels: map[string]string{"team": team}}})
@@ -95,7 +93,7 @@ func TestOnlyCountsThatANamespaceChangesAreDropped(t *testing.T) {
 	everywhere.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
 		&metav1.LabelSelector{}
 	pods, other := []*v1.Pod{appPod("plain", "web"), selects, everywhere, of}, appPod("other", "db")
-	w.place(0, appPod("there", "web"))
+	w.Place(0, appPod("there", "web"))
 	for _, c := range []struct {
 		what   string
 		do     func()
@@ -119,16 +117,16 @@ func TestOnlyCountsThatANamespaceChangesAreDropped(t *testing.T) {
 		}, [4]bool{}, 1},
 	} {
 		c.do()
-		listed := b.ours.Listed()
-		w.prepare(b, other) // it takes note of the namespaces
+		listed := quick(p).Listed()
+		w.prepare(p, other) // it takes note of the namespaces
 		var again [4]bool
 		for i, pod := range pods {
-			again[i] = !b.ours.Kept(pod)
-			w.prepare(b, pod)
+			again[i] = !quick(p).Kept(pod)
+			w.prepare(p, pod)
 		}
-		if again != c.again || b.ours.Listed()-listed != c.listed {
+		if again != c.again || quick(p).Listed()-listed != c.listed {
 			t.Errorf("%s: all pods were counted again: %v, not %v; namespaces listed %d times, not %d", c.what, again,
-				c.again, b.ours.Listed()-listed, c.listed)
+				c.again, quick(p).Listed()-listed, c.listed)
 		}
 	}
 }
@@ -138,7 +136,7 @@ func TestItIsToldOfNamespacesWhileItIsInUse(t *testing.T) {
 	w := zonedWorld(t, 1)
 	ctx, end := context.WithCancel(w.ctx)
 	w.ctx = ctx
-	newBoth(t, w, config.InterPodAffinityArgs{})
+	newPair(w, config.InterPodAffinityArgs{})
 	w.setNamespace("a")
 	if len(w.handlers) != 1 {
 		t.Fatalf("there are %d handlers while it is in use", len(w.handlers))
@@ -153,22 +151,18 @@ func TestItIsToldOfNamespacesWhileItIsInUse(t *testing.T) {
 // Filter and Score allocate nothing, whatever they say.
 func TestFilterAndScoreAllocateNothing(t *testing.T) {
 	w := zonedWorld(t, 20)
-	b := newBoth(t, w, config.InterPodAffinityArgs{})
-	w.place(0, appPod("1", "web"))
-	w.nodes[5].Node().Labels = nil
-	w.shown = w.nodes
-	state, pod := framework.NewCycleState(), appPod("p", "web")
-	b.ours.PreFilter(quiet(), state, pod, w.nodes)
-	if status := b.ours.PreScore(quiet(), state, pod, w.nodes); !status.IsSuccess() {
-		t.Fatal(status)
-	}
-	ctx, refused, sum := quiet(), 0, int64(0)
+	p := newPair(w, config.InterPodAffinityArgs{})
+	w.Place(0, appPod("1", "web"))
+	w.Nodes[5].Node().Labels = nil
+	pod := appPod("p", "web")
+	state := w.prepare(p, pod)
+	ctx, refused, sum := plugintest.Quiet(), 0, int64(0)
 	if n := testing.AllocsPerRun(10, func() {
-		for _, node := range w.nodes {
-			if !b.ours.Filter(ctx, state, pod, node).IsSuccess() {
+		for _, node := range w.Nodes {
+			if !p.Ours.Filter(ctx, state, pod, node).IsSuccess() {
 				refused++
 			}
-			score, _ := b.ours.Score(ctx, state, pod, node)
+			score, _ := p.Ours.Score(ctx, state, pod, node)
 			sum += score
 		}
 	}); n != 0 {

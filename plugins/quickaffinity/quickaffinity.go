@@ -112,12 +112,8 @@ var skip = fwk.NewStatus(fwk.Skip)
 
 // PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
 // of the pod's cycle: then there is no reading in the state.
-func (a *Affinity) PreFilter(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	nodes []fwk.NodeInfo,
-) (*fwk.PreFilterResult, *fwk.Status) {
+func (a *Affinity) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(filterKey)
 	if a.deferred && resource.IsPodResizeDeferred(pod) {
 		return a.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
@@ -225,13 +221,8 @@ func (a *Affinity) appendKey(pod *v1.Pod) (key []byte, err error) {
 func (a *Affinity) PreFilterExtensions() fwk.PreFilterExtensions { return a }
 
 // AddPod implements fwk.PreFilterExtensions.
-func (a *Affinity) AddPod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	add fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (a *Affinity) AddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state, filterKey)
 	if r == nil {
 		return a.InterPodAffinity.AddPod(ctx, state, pod, add, node)
@@ -241,13 +232,8 @@ func (a *Affinity) AddPod(
 }
 
 // RemovePod implements fwk.PreFilterExtensions.
-func (a *Affinity) RemovePod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	remove fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (a *Affinity) RemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, remove fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state, filterKey)
 	if r == nil {
 		return a.InterPodAffinity.RemovePod(ctx, state, pod, remove, node)
@@ -262,7 +248,7 @@ func (a *Affinity) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if r == nil {
 		return a.InterPodAffinity.Filter(ctx, state, pod, node)
 	}
-	return a.refusals[r.judge(r.Spot(node))]
+	return a.refusals[r.judge(r.Position(node))]
 }
 
 // PreScore implements fwk.PreScorePlugin.
@@ -289,51 +275,47 @@ func (a *Affinity) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.P
 }
 
 // Score implements fwk.ScorePlugin.
-func (a *Affinity) Score(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	node fwk.NodeInfo,
-) (int64, *fwk.Status) {
+func (a *Affinity) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	node fwk.NodeInfo) (int64, *fwk.Status) {
 	r := readingOf(state, scoreKey)
 	if r == nil {
 		return a.InterPodAffinity.Score(ctx, state, pod, node)
 	}
-	return r.score(r.Spot(node)), nil
+	return r.score(r.Position(node)), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
 func (a *Affinity) ScoreExtensions() fwk.ScoreExtensions { return a }
 
 // NormalizeScore implements fwk.ScoreExtensions.
-func (a *Affinity) NormalizeScore(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	scores fwk.NodeScoreList,
-) *fwk.Status {
+func (a *Affinity) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	scores fwk.NodeScoreList) *fwk.Status {
 	if readingOf(state, scoreKey) == nil {
 		return a.InterPodAffinity.NormalizeScore(ctx, state, pod, scores)
 	}
-	if len(scores) == 0 {
-		return nil
-	}
-	least, most := scores[0].Score, scores[0].Score
+	column := make([]int64, len(scores))
 	for i := range scores {
-		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
+		column[i] = scores[i].Score
 	}
+	a.normalize(column)
 	for i := range scores {
-		scores[i].Score = normalized(scores[i].Score, least, most)
+		scores[i].Score = column[i]
 	}
 	return nil
 }
 
-// normalized puts a score on upstream's scale, of which the ends are the least and the highest score.
-func normalized(score, least, most int64) int64 {
-	if most-least <= 0 {
-		return 0
+// normalize puts the scores on upstream's scale, of which the ends are the least and the highest score.
+func (a *Affinity) normalize(column []int64) {
+	if len(column) == 0 {
+		return
 	}
-	return int64(float64(fwk.MaxScore) * (float64(score-least) / float64(most-least)))
+	least, most := slices.Min(column), slices.Max(column)
+	a.rescaler.Rescale(column, least, most, func(score int64) int64 {
+		if most-least <= 0 {
+			return 0
+		}
+		return int64(float64(fwk.MaxScore) * (float64(score-least) / float64(most-least)))
+	})
 }
 
 // SurveyFilter implements framework.Surveyor of Rollcall.
@@ -361,9 +343,6 @@ func (a *Affinity) NormalizeColumn(state fwk.CycleState, _ []int, column []int64
 	if readingOf(state, scoreKey) == nil {
 		return false
 	}
-	if len(column) > 0 {
-		least, most := slices.Min(column), slices.Max(column)
-		a.rescaler.Rescale(column, least, most, func(score int64) int64 { return normalized(score, least, most) })
-	}
+	a.normalize(column)
 	return true
 }

@@ -2,11 +2,7 @@ package quickaffinity_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,64 +14,27 @@ import (
 	"k8s.io/client-go/informers/core"
 	corev1 "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
-	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/internal/plugintest"
 	"github.com/rollcall-sched/rollcall/plugins/quickaffinity"
 )
 
-// both are the plugin and upstream's, as kube-scheduler would start them.
-type both struct {
-	ours   *quickaffinity.Affinity
-	theirs *interpodaffinity.InterPodAffinity
+// world has also namespaces that change.
+type world struct {
+	*plugintest.World
+	ctx        context.Context // the plugins' life
+	namespaces cache.Indexer
+	handlers   []cache.ResourceEventHandler // of namespaces
 }
 
-// lister shows the nodes of a world, or, in a rehearsal, others.
-type lister struct {
-	fwk.SharedLister
-	nodes *[]fwk.NodeInfo
-}
-
-func (l *lister) NodeInfos() fwk.NodeInfoLister    { return l }
-func (l *lister) List() ([]fwk.NodeInfo, error)    { return *l.nodes, nil }
-func (l *lister) Get(string) (fwk.NodeInfo, error) { return nil, errors.New("nobody asks") }
-func (l *lister) having(has func(fwk.NodeInfo) bool) ([]fwk.NodeInfo, error) {
-	return slices.DeleteFunc(slices.Clone(*l.nodes), func(n fwk.NodeInfo) bool { return !has(n) }), nil
-}
-func (l *lister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
-	return l.having(func(n fwk.NodeInfo) bool { return len(n.GetPodsWithAffinity()) > 0 })
-}
-func (l *lister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	return l.having(func(n fwk.NodeInfo) bool { return len(n.GetPodsWithRequiredAntiAffinity()) > 0 })
-}
-func (l *lister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	return l.having(func(n fwk.NodeInfo) bool { return len(n.GetPodsWithRequiredNonHostScopedAntiAffinity()) > 0 })
-}
-
-// handle tells which nodes have changed, in some worlds.
+// handle has an informer of namespaces that tells the plugin at once.
 type handle struct {
 	fwk.Handle
 	w *world
-}
-
-// ChangedSince implements framework.Changes.
-func (h handle) ChangedSince(since framework.Mark) ([]int32, framework.Mark, bool) {
-	w := h.w
-	if !w.tells || w.list != nil {
-		return nil, framework.Mark{}, false
-	}
-	now := framework.Mark{Version: w.version, Change: uint64(len(w.changed)), Valid: true}
-	if !since.Valid || since.Version != now.Version {
-		return nil, now, false
-	}
-	return w.changed[since.Change:], now, true
 }
 
 // SharedInformerFactory returns informers of which that of namespaces tells the plugin at once.
@@ -130,71 +89,49 @@ type (
 	}
 )
 
-func newBoth(tb testing.TB, w *world, args config.InterPodAffinityArgs) both {
-	tb.Helper()
-	metrics.Register()
-	ctx := w.ctx
+// newPair returns the plugin and upstream's.
+func newPair(w *world, args config.InterPodAffinityArgs) *plugintest.Pair {
+	w.TB.Helper()
 	objects := informers.NewSharedInformerFactory(nil, 0)
 	w.namespaces = objects.Core().V1().Namespaces().Informer().GetIndexer()
 	for _, name := range []string{"a", "b"} { // c is not there
 		w.setNamespace(name)
 	}
-	made, err := frameworkruntime.NewFramework(ctx, nil, nil, frameworkruntime.WithSnapshotSharedLister(&lister{
-		nodes: &w.shown}), frameworkruntime.WithInformerFactory(objects), frameworkruntime.WithParallelism(1))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var factory frameworkruntime.PluginFactory = func(ctx context.Context, args runtime.Object,
-		h fwk.Handle) (fwk.Plugin, error) {
+	factory := func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		return interpodaffinity.New(ctx, args, h,
 			feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	}
-	theirs, err := factory(ctx, &args, made)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ours, err := quickaffinity.New(factory)(ctx, &args, handle{made, w})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return both{ours.(*quickaffinity.Affinity), theirs.(*interpodaffinity.InterPodAffinity)}
+	return plugintest.NewPair(w.ctx, w.World, factory, quickaffinity.New, &args, objects,
+		func(h fwk.Handle) fwk.Handle { return handle{h, w} })
 }
 
-func quiet() context.Context { return framework.Quiet(context.Background()) }
-
-// world is nodes, pods and namespaces that change.
-type world struct {
-	*rand.Rand
-	tb    testing.TB
-	ctx   context.Context // the plugins' life
-	nodes []fwk.NodeInfo  // by name
-	list  []fwk.NodeInfo  // in a rehearsal: its nodes
-	shown []fwk.NodeInfo  // what the lister lists
-	last  int             // number of the last name given
-
-	namespaces cache.Indexer
-	handlers   []cache.ResourceEventHandler // of namespaces
-	tells      bool                         // which nodes have changed
-	changed    []int32                      // their places
-	version    uint64                       // of the list
-}
+// quick returns the plugin itself.
+func quick(p *plugintest.Pair) *quickaffinity.Affinity { return p.Ours.(*quickaffinity.Affinity) }
 
 func newWorld(tb testing.TB, seed uint64, nodes int) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 16)), tb: tb, ctx: quiet()}
-	w.tells = seed%2 == 0
+	w := &world{World: plugintest.NewWorld(tb, seed), ctx: plugintest.Quiet()}
+	w.NewNode, w.NewPod, w.NewTrial, w.Extra = w.node, w.pod, w.nominated, w.changeNamespace
+	w.Relabel = func(pod *v1.Pod) { pod.Labels = w.podLabels() }
 	for range nodes {
-		w.addNode()
+		w.AddNode()
 	}
 	return w
 }
 
-func (w *world) chance(percent int) bool { return w.IntN(100) < percent }
+func pick[T any](w *world, of ...T) T { return plugintest.Pick(w.World, of...) }
 
-func pick[T any](w *world, of ...T) T { return of[w.IntN(len(of))] }
+func (w *world) changeNamespace() {
+	if name := pick(w, "a", "b", "c"); w.Chance(60) {
+		w.setNamespace(name)
+	} else {
+		w.deleteNamespace(name)
+	}
+	w.Changed()
+}
 
 func (w *world) setNamespace(name string) {
 	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
-	if w.chance(80) {
+	if w.Chance(80) {
 		n.Labels["team"] = pick(w, "red", "blue")
 	}
 	w.putNamespace(n)
@@ -202,7 +139,7 @@ func (w *world) setNamespace(name string) {
 
 func (w *world) putNamespace(n *v1.Namespace) {
 	if err := w.namespaces.Add(n); err != nil {
-		w.tb.Fatal(err)
+		w.TB.Fatal(err)
 	}
 	for _, h := range w.handlers {
 		h.OnUpdate(nil, n)
@@ -212,7 +149,7 @@ func (w *world) putNamespace(n *v1.Namespace) {
 func (w *world) deleteNamespace(name string) {
 	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := w.namespaces.Delete(n); err != nil {
-		w.tb.Fatal(err)
+		w.TB.Fatal(err)
 	}
 	for _, h := range w.handlers {
 		h.OnDelete(cache.DeletedFinalStateUnknown{Key: name, Obj: n})
@@ -222,60 +159,34 @@ func (w *world) deleteNamespace(name string) {
 // node returns a node of that name with labels.
 func (w *world) node(name string) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
-	if w.chance(3) {
+	if w.Chance(3) {
 		n.Labels = nil
 		return n
 	}
-	if w.chance(95) {
+	if w.Chance(95) {
 		n.Labels[v1.LabelHostname] = name
 	}
-	if w.chance(90) {
+	if w.Chance(90) {
 		n.Labels[v1.LabelTopologyZone] = pick(w, "z1", "z1", "z2", "z3", "z4", "")
 	}
-	if w.chance(80) {
+	if w.Chance(80) {
 		n.Labels["row"] = pick(w, "1", "2") // only nominated pods ask for it
 	}
-	if w.chance(70) {
+	if w.Chance(70) {
 		n.Labels["rack"] = pick(w, "r1", "r2", "r3", "r4", "r5", "r6")
 	}
 	return n
 }
 
-func (w *world) addNode() {
-	w.last++
-	// Names that come to stand anywhere in the list.
-	name := fmt.Sprintf("n%03d-%d", w.IntN(1000), w.last)
-	info := upstream.NewNodeInfo()
-	info.SetNode(w.node(name))
-	for range w.IntN(4) {
-		info.AddPodInfo(w.info(w.pod()))
-	}
-	at, _ := slices.BinarySearchFunc(
-		w.nodes,
-		name,
-		func(n fwk.NodeInfo, name string) int { return strings.Compare(n.Node().Name, name) },
-	)
-	w.nodes = slices.Insert(w.nodes, at, fwk.NodeInfo(info))
-	w.version++
-}
-
-func (w *world) info(pod *v1.Pod) fwk.PodInfo {
-	info, err := upstream.NewPodInfo(pod)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	return info
-}
-
 // pod returns a pod for a node to have.
 func (w *world) pod() *v1.Pod {
-	w.last++
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "b", "c"), Name: fmt.Sprint("p", w.last),
-		UID: types.UID(fmt.Sprint(w.last)), Labels: w.podLabels()}}
-	if w.chance(10) {
+	name := w.Name()
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "b", "c"), Name: name,
+		UID: types.UID(name), Labels: w.podLabels()}}
+	if w.Chance(10) {
 		p.DeletionTimestamp = &metav1.Time{}
 	}
-	if w.chance(35) {
+	if w.Chance(35) {
 		p.Spec.Affinity = w.affinity(p, false)
 	}
 	return p
@@ -284,20 +195,20 @@ func (w *world) pod() *v1.Pod {
 func (w *world) podLabels() map[string]string {
 	l := map[string]string{"unasked": fmt.Sprint(w.IntN(1000))}
 	for i := range 3 {
-		if w.chance(70) {
+		if w.Chance(70) {
 			l[fmt.Sprint("other-", i)] = pick(w, "1", "2")
 		}
 	}
-	if w.chance(90) {
+	if w.Chance(90) {
 		l["app"] = pick(w, "web", "web", "db")
 	}
-	if w.chance(1) {
+	if w.Chance(1) {
 		l["app"] = "first"
 	}
-	if w.chance(60) {
+	if w.Chance(60) {
 		l["version"] = pick(w, "1", "2")
 	}
-	if w.chance(5) {
+	if w.Chance(5) {
 		return nil
 	}
 	return l
@@ -307,7 +218,7 @@ func (w *world) podLabels() map[string]string {
 // asked for.
 func (w *world) nominated() *v1.Pod {
 	p := w.pod()
-	if w.chance(70) {
+	if w.Chance(70) {
 		key := fmt.Sprint("other-", w.IntN(3))
 		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
@@ -318,67 +229,17 @@ func (w *world) nominated() *v1.Pod {
 	return p
 }
 
-// change is one thing that happens to the world.
-func (w *world) change() {
-	if len(w.nodes) == 0 {
-		w.addNode()
-		return
-	}
-	at := w.IntN(len(w.nodes))
-	info := w.nodes[at].(*upstream.NodeInfo)
-	w.changed = append(w.changed, int32(at))
-	switch w.IntN(12) {
-	case 0:
-		w.addNode()
-	case 1:
-		if len(w.nodes) > 3 {
-			w.nodes = slices.Delete(w.nodes, at, at+1)
-			w.version++
-		}
-	case 2:
-		info.SetNode(w.node(info.Node().Name))
-	case 3:
-		info.SetNode(info.Node().DeepCopy())
-	case 4:
-		if name := pick(w, "a", "b", "c"); w.chance(60) {
-			w.setNamespace(name)
-		} else {
-			w.deleteNamespace(name)
-		}
-		w.version++
-	case 5, 6, 7:
-		info.AddPodInfo(w.info(w.pod()))
-	default:
-		if len(info.Pods) == 0 {
-			return
-		}
-		pod := info.Pods[w.IntN(len(info.Pods))].GetPod()
-		if err := info.RemovePod(klog.FromContext(quiet()), pod); err != nil {
-			w.tb.Fatal(err)
-		}
-		if w.chance(60) { // it is another from now on: with other labels, or being deleted
-			again := pod.DeepCopy()
-			if w.chance(50) {
-				again.DeletionTimestamp = &metav1.Time{}
-			} else {
-				again.Labels = w.podLabels()
-			}
-			info.AddPodInfo(w.info(again))
-		}
-	}
-}
-
 // question returns a pod that is to be placed.
 func (w *world) question() *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "a", "b", "c"), Name: "asked", UID: "asked",
 		Labels: w.podLabels()}}
-	if w.chance(5) {
+	if w.Chance(5) {
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonDeferred}}
 	}
-	if w.chance(85) {
+	if w.Chance(85) {
 		p.Spec.Affinity = w.affinity(p, true)
 	}
-	if w.chance(15) { // a pod that is to be with others like it, of which it may be the first
+	if w.Chance(15) { // a pod that is to be with others like it, of which it may be the first
 		p.Labels = map[string]string{"app": "first"}
 		term := v1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
 			TopologyKey: pick(w, v1.LabelTopologyZone, v1.LabelHostname)}
@@ -391,7 +252,7 @@ func (w *world) question() *v1.Pod {
 // affinity returns terms of a pod. Those of pods on nodes can be read.
 func (w *world) affinity(of *v1.Pod, faults bool) *v1.Affinity {
 	a := &v1.Affinity{}
-	if w.chance(60) {
+	if w.Chance(60) {
 		a.PodAffinity = &v1.PodAffinity{}
 		for range w.IntN(3) {
 			a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
@@ -399,7 +260,7 @@ func (w *world) affinity(of *v1.Pod, faults bool) *v1.Affinity {
 		}
 		a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = w.weighted(of, faults)
 	}
-	if w.chance(60) {
+	if w.Chance(60) {
 		a.PodAntiAffinity = &v1.PodAntiAffinity{}
 		for range w.IntN(2 + w.IntN(2)) {
 			a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
@@ -436,9 +297,9 @@ func (w *world) term(of *v1.Pod, faults bool) v1.PodAffinityTerm {
 			Operator: pick(w, metav1.LabelSelectorOpDoesNotExist, metav1.LabelSelectorOpExists)}}}
 	}
 	// The API server has put these into the selector by the time that anybody schedules.
-	if w.chance(20) && t.LabelSelector != nil {
+	if w.Chance(20) && t.LabelSelector != nil {
 		key, operator := "version", metav1.LabelSelectorOpIn
-		if w.chance(50) {
+		if w.Chance(50) {
 			operator, t.MismatchLabelKeys = metav1.LabelSelectorOpNotIn, []string{key}
 		} else {
 			t.MatchLabelKeys = []string{key}
@@ -455,7 +316,7 @@ func (w *world) selector(faults bool) *metav1.LabelSelector {
 	switch n := w.IntN(20); {
 	case n == 0:
 		return nil
-	case n == 1 && w.chance(50): // a label that may not have been asked for before
+	case n == 1 && w.Chance(50): // a label that may not have been asked for before
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: fmt.Sprint("rare-", w.IntN(100)), Operator: metav1.LabelSelectorOpDoesNotExist}}}
 	case n == 1:

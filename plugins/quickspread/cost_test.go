@@ -12,6 +12,7 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/internal/plugintest"
 )
 
 // spreadPod is a pod that is to be spread over zones with the others of its app.
@@ -62,12 +63,12 @@ func put(tb testing.TB, node fwk.NodeInfo, pod *v1.Pod) {
 
 // Filter allocates nothing, whatever it says.
 func TestFilterAllocatesNothing(t *testing.T) {
-	ours, nodes := newBoth(t).ours, zonedNodes(20)
+	ours, nodes := newPair(newWorld(t, 0, 0)).Ours, zonedNodes(20)
 	put(t, nodes[0], spreadPod("1", "web"))
 	nodes[5].Node().Labels = nil
 	state, pod := framework.NewCycleState(), spreadPod("p", "web")
-	ours.PreFilter(quiet(), state, pod, nodes)
-	ctx, said := quiet(), map[fwk.Code]int{}
+	ours.PreFilter(plugintest.Quiet(), state, pod, nodes)
+	ctx, said := plugintest.Quiet(), map[fwk.Code]int{}
 	for _, node := range nodes {
 		said[ours.Filter(ctx, state, pod, node).Code()]++
 	}
@@ -86,7 +87,7 @@ func TestFilterAllocatesNothing(t *testing.T) {
 // BenchmarkPod is PreFilter and Filter of all of 5,000 nodes with 10,000 pods on them, and the placement of the pod for
 // which another one goes.
 func BenchmarkPod(b *testing.B) {
-	plugins := newBoth(b)
+	plugins := newPair(newWorld(b, 0, 0))
 	for _, c := range []struct {
 		name   string
 		plugin interface {
@@ -95,17 +96,17 @@ func BenchmarkPod(b *testing.B) {
 		}
 		key string
 	}{
-		{"zone/quick", plugins.ours, v1.LabelTopologyZone},
-		{"zone/upstream", plugins.theirs, v1.LabelTopologyZone},
-		{"hostname/quick", plugins.ours, v1.LabelHostname},
-		{"hostname/upstream", plugins.theirs, v1.LabelHostname},
+		{"zone/quick", plugins.Ours, v1.LabelTopologyZone},
+		{"zone/upstream", plugins.Theirs, v1.LabelTopologyZone},
+		{"hostname/quick", plugins.Ours, v1.LabelHostname},
+		{"hostname/upstream", plugins.Theirs, v1.LabelHostname},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			nodes := zonedNodes(5000)
 			for i := range 10_000 {
 				put(b, nodes[i%len(nodes)], spreadPod(fmt.Sprint(i), "web"))
 			}
-			ctx, pod := quiet(), spreadPod("p", "web")
+			ctx, pod := plugintest.Quiet(), spreadPod("p", "web")
 			pod.Spec.TopologySpreadConstraints[0].TopologyKey = c.key
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -40,6 +40,7 @@ type Spread struct {
 	ledger   *topologycount.Ledger
 	key      []byte // memory of the next one
 	rescaler topologycount.Rescaler
+	sums     []float64 // memory of SurveyScore
 
 	// The two refusals there are. Whoever gets one may name this plugin in it, and change nothing else.
 	skewed, unlabeled *fwk.Status
@@ -110,12 +111,8 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 
 // PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
 // of the pod's cycle: then there is no reading in the state.
-func (s *Spread) PreFilter(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	nodes []fwk.NodeInfo,
-) (*fwk.PreFilterResult, *fwk.Status) {
+func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(readingKey)
 	if s.gates.off || s.gates.deferred && resource.IsPodResizeDeferred(pod) {
 		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
@@ -167,13 +164,8 @@ func (s *Spread) count(ctx context.Context, q question, nodes []fwk.NodeInfo) (*
 func (s *Spread) PreFilterExtensions() fwk.PreFilterExtensions { return s }
 
 // AddPod implements fwk.PreFilterExtensions.
-func (s *Spread) AddPod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	add fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (s *Spread) AddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state)
 	if r == nil {
 		return s.PodTopologySpread.AddPod(ctx, state, pod, add, node)
@@ -183,13 +175,8 @@ func (s *Spread) AddPod(
 }
 
 // RemovePod implements fwk.PreFilterExtensions.
-func (s *Spread) RemovePod(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	remove fwk.PodInfo,
-	node fwk.NodeInfo,
-) *fwk.Status {
+func (s *Spread) RemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, remove fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	r := readingOf(state)
 	if r == nil {
 		return s.PodTopologySpread.RemovePod(ctx, state, pod, remove, node)

@@ -84,26 +84,34 @@ func (r *rules) addColumns(c *topologycount.Counts) {
 	}
 }
 
-// Adds implements topologycount.Question. Pods that are being deleted do not count, and a selector that matches
-// everything counts none, as upstream has it.
+// Adds implements topologycount.Question.
 func (r *rules) Adds(info fwk.PodInfo, to *topologycount.Parts) {
-	if info == nil {
-		for i := range r.list {
-			if !r.soft {
-				to.Add(topologycount.Role(r.nodes(i)), r.list[i].topology, 1)
-			}
-		}
-		return
-	}
-	pod := info.GetPod()
-	if pod.Namespace != r.namespace || pod.DeletionTimestamp != nil {
-		return
-	}
 	for i := range r.list {
-		if s := r.list[i].selector; !s.Empty() && s.Matches(labels.Set(pod.Labels)) {
+		switch {
+		case info != nil && r.matches(i, info.GetPod()):
 			to.Add(topologycount.Role(r.pods(i)), r.list[i].topology, 1)
+		case info == nil && !r.soft:
+			to.Add(topologycount.Role(r.nodes(i)), r.list[i].topology, 1)
 		}
 	}
+}
+
+// matches reports whether the pod counts for the i-th rule. Pods that are being deleted do not count, and a selector
+// that matches everything counts none, as upstream has it.
+func (r *rules) matches(i int, pod *v1.Pod) bool {
+	s := r.list[i].selector
+	return pod.Namespace == r.namespace && pod.DeletionTimestamp == nil && !s.Empty() &&
+		s.Matches(labels.Set(pod.Labels))
+}
+
+// matching counts the pods on the node that count for the i-th rule.
+func (r *rules) matching(i int, node fwk.NodeInfo) (n int64) {
+	for _, info := range node.GetPods() {
+		if r.matches(i, info.GetPod()) {
+			n++
+		}
+	}
+	return n
 }
 
 // Admits implements topologycount.Question.

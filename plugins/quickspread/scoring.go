@@ -3,6 +3,7 @@ package quickspread
 import (
 	"context"
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -14,9 +15,11 @@ import (
 // scoringKey is where PreScore leaves the scoring.
 const scoringKey fwk.StateKey = "PreScore" + podtopologyspread.Name + "/quick"
 
-// scoring is what one pod's cycle sees of soft constraints. Nobody changes it.
+// scoring is what one pod's cycle sees of soft constraints. Nobody changes it. It borrows no columns: what they had at
+// the time of PreScore is in the scales, except for the pods on each node, which are there to be counted.
 type scoring struct {
 	topologycount.Reading
+	counts  *topologycount.Counts
 	rules   *rules
 	scales  []scale         // one for each rule
 	ignored map[string]bool // the names of the feasible nodes that lack a label and have no score
@@ -85,18 +88,18 @@ func (s *Spread) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 // newScoring weighs the constraints by how many domains the feasible nodes are in. It returns nil if the ledger does
 // not have one of these.
 func (s *Spread) newScoring(c *topologycount.Counts, q question, feasible []fwk.NodeInfo) *scoring {
-	all := func(topologycount.Role) bool { return true }
-	r := &scoring{Reading: c.Read(all), rules: c.Question.(*rules)}
-	r.scales = make([]scale, len(r.Columns))
-	seen := make([][]bool, len(r.Columns))
-	for i := range r.Columns {
+	none := func(topologycount.Role) bool { return false }
+	r := &scoring{Reading: c.Read(none), counts: c, rules: c.Question.(*rules)}
+	r.scales = make([]scale, len(r.rules.list))
+	seen := make([][]bool, len(r.scales))
+	for i := range r.scales {
 		r.scales[i] = scale{each: r.rules.list[i].topology.EachNode, less: float64(q.constraints[i].MaxSkew - 1)}
 		if !r.scales[i].each {
-			seen[i] = make([]bool, r.Columns[i].Topology.Size())
+			seen[i] = make([]bool, r.topology(i).Size())
 		}
 	}
 	next := 0
-	sizes := make([]int, len(r.Columns))
+	sizes := make([]int, len(r.scales))
 	for _, node := range feasible {
 		at, ok := s.ledger.Place(node, next)
 		if !ok {
@@ -111,7 +114,7 @@ func (s *Spread) newScoring(c *topologycount.Counts, q question, feasible []fwk.
 			continue
 		}
 		for i, of := range seen {
-			if domain := r.Columns[i].Topology.Domains()[at]; of != nil && !of[domain] {
+			if domain := r.topology(i).Domains()[at]; of != nil && !of[domain] {
 				of[domain] = true
 				sizes[i]++
 			}
@@ -128,21 +131,27 @@ func (s *Spread) newScoring(c *topologycount.Counts, q question, feasible []fwk.
 
 // weigh sets the scale of the i-th constraint, which sees the feasible nodes in so many domains.
 func (r *scoring) weigh(i, size int) {
-	c, s := &r.Columns[i], &r.scales[i]
+	s := &r.scales[i]
 	s.weight = math.Log(float64(size + 2))
 	if s.each {
 		return
 	}
-	s.domains = make([]float64, c.Topology.Size())
+	s.domains = make([]float64, r.topology(i).Size())
 	for domain := range s.domains {
-		s.domains[domain] = s.of(c.At(int32(domain)))
+		s.domains[domain] = s.of(r.counts.Columns()[i].At(int32(domain)))
 	}
 }
 
+// topology returns that of the i-th constraint.
+func (r *scoring) topology(i int) *topologycount.Topology { return r.counts.Columns()[i].Topology }
+
+// current reports whether the counts are as they were at the time of PreScore.
+func (r *scoring) current() bool { return r.Current() && !r.counts.Dropped() }
+
 // lacks reports whether the node at that place lacks the label of a constraint.
 func (r *scoring) lacks(at int) bool {
-	for i := range r.Columns {
-		if r.Columns[i].Topology.Domains()[at] == topologycount.Nowhere {
+	for i := range r.scales {
+		if r.topology(i).Domains()[at] == topologycount.Nowhere {
 			return true
 		}
 	}
@@ -158,26 +167,19 @@ func (s *Spread) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if r.ignored[node.Node().Name] {
 		return 0, nil
 	}
-	spot := r.Spot(node)
+	position := r.Position(node)
 	var sum float64
 	for i := range r.scales {
-		if domain := spot.In(r.Columns[i].Topology); domain != topologycount.Nowhere {
-			sum += r.add(i, domain)
+		c, domain := &r.scales[i], position.In(r.topology(i))
+		switch {
+		case domain == topologycount.Nowhere:
+		case c.each:
+			sum += c.of(r.rules.matching(i, node))
+		case int(domain) < len(c.domains):
+			sum += c.domains[domain]
 		}
 	}
 	return int64(math.Round(sum)), nil
-}
-
-// add returns what the i-th constraint adds to the score of a node in the domain.
-func (r *scoring) add(i int, domain int32) float64 {
-	s := &r.scales[i]
-	if s.each {
-		return s.of(r.Columns[i].At(domain))
-	}
-	if int(domain) < len(s.domains) {
-		return s.domains[domain]
-	}
-	return 0
 }
 
 // SurveyFilter implements framework.Surveyor of Rollcall.
@@ -193,26 +195,36 @@ func (s *Spread) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass [
 // SurveyScore implements framework.Surveyor of Rollcall.
 func (s *Spread) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
 	r := scoringOf(state)
-	if r == nil || !r.Surveys(nodes) {
+	if r == nil || !r.Surveys(nodes) || !r.current() {
 		return false
 	}
-	for at := range scores {
-		scores[at] = r.scoreAt(at)
+	s.sums = slices.Grow(s.sums[:0], len(scores))[:len(scores)]
+	clear(s.sums)
+	for i := range r.scales {
+		r.addAll(i, s.sums)
+	}
+	for at, sum := range s.sums {
+		if scores[at] = 0; !math.IsNaN(sum) {
+			scores[at] = int64(math.Round(sum))
+		}
 	}
 	return true
 }
 
-// scoreAt returns the score of the node at that place in the ledger, 0 if it lacks a label.
-func (r *scoring) scoreAt(at int) int64 {
-	var sum float64
-	for i := range r.Columns {
-		domain := r.Columns[i].Topology.Domains()[at]
-		if domain == topologycount.Nowhere {
-			return 0
+// addAll adds to the sum of each node in the ledger what the i-th constraint adds to its score. The sum of a node that
+// lacks the label becomes NaN.
+func (r *scoring) addAll(i int, sums []float64) {
+	c, column := &r.scales[i], &r.counts.Columns()[i]
+	for at, domain := range column.Topology.Domains() {
+		switch {
+		case domain == topologycount.Nowhere:
+			sums[at] = math.NaN()
+		case c.each:
+			sums[at] += c.of(column.At(domain))
+		default:
+			sums[at] += c.domains[domain]
 		}
-		sum += r.add(i, domain)
 	}
-	return int64(math.Round(sum))
 }
 
 // invalid is the score of a node that has none, as upstream has it.
@@ -221,30 +233,37 @@ const invalid = -1
 // NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
 func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int, column []int64) bool {
 	r := scoringOf(state)
-	if r == nil || !r.Current() {
+	if r == nil || !r.current() {
 		return false
 	}
-	least, most := int64(math.MaxInt64), int64(0)
-	for i, score := range column {
-		if r.ignored != nil && r.lacks(at[i]) {
-			column[i] = invalid
-			continue
+	if r.ignored != nil {
+		for i := range column {
+			if r.lacks(at[i]) {
+				column[i] = invalid
+			}
 		}
-		least, most = min(least, score), max(most, score)
 	}
-	s.rescaler.Rescale(column, least, most, func(score int64) int64 { return normalized(score, least, most) })
+	s.normalize(column)
 	return true
 }
 
-// normalized puts a score on upstream's scale: the fewer pods the better.
-func normalized(score, least, most int64) int64 {
-	switch {
-	case score == invalid:
-		return 0
-	case most == 0:
-		return fwk.MaxScore
+// normalize puts the scores on upstream's scale: the fewer pods the better.
+func (s *Spread) normalize(column []int64) {
+	least, most := int64(math.MaxInt64), int64(0)
+	for _, score := range column {
+		if score != invalid {
+			least, most = min(least, score), max(most, score)
+		}
 	}
-	return fwk.MaxScore * (most + least - score) / most
+	s.rescaler.Rescale(column, least, most, func(score int64) int64 {
+		switch {
+		case score == invalid:
+			return 0
+		case most == 0:
+			return fwk.MaxScore
+		}
+		return fwk.MaxScore * (most + least - score) / most
+	})
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
@@ -257,16 +276,15 @@ func (s *Spread) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *
 	if r == nil {
 		return s.PodTopologySpread.NormalizeScore(ctx, state, pod, scores)
 	}
-	least, most := int64(math.MaxInt64), int64(0)
+	column := make([]int64, len(scores))
 	for i := range scores {
-		if r.ignored[scores[i].Name] {
-			scores[i].Score = invalid
-			continue
+		if column[i] = scores[i].Score; r.ignored[scores[i].Name] {
+			column[i] = invalid
 		}
-		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
 	}
+	s.normalize(column)
 	for i := range scores {
-		scores[i].Score = normalized(scores[i].Score, least, most)
+		scores[i].Score = column[i]
 	}
 	return nil
 }

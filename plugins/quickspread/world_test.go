@@ -2,10 +2,6 @@ package quickspread_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,125 +10,74 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
-	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/internal/plugintest"
 	"github.com/rollcall-sched/rollcall/plugins/quickspread"
 )
 
-// both are the plugin and upstream's, as kube-scheduler would start them.
-type both struct {
-	ours   *quickspread.Spread
-	theirs *podtopologyspread.PodTopologySpread
-	list   *lister
-}
-
-// lister lists the nodes that were given last.
-type lister struct {
-	fwk.SharedLister
-	fwk.NodeInfoLister
-	nodes []fwk.NodeInfo
-}
-
-func (l *lister) NodeInfos() fwk.NodeInfoLister { return l }
-
-func (l *lister) List() ([]fwk.NodeInfo, error) { return l.nodes, nil }
-
-func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
-	tb.Helper()
-	return newBothWith(tb, config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting,
+// newPair returns the plugin and upstream's, with default constraints.
+func newPair(w *world, defaults ...v1.TopologySpreadConstraint) *plugintest.Pair {
+	w.TB.Helper()
+	return newPairWith(w, config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting,
 		DefaultConstraints: defaults})
 }
 
-func newBothWith(tb testing.TB, args config.PodTopologySpreadArgs) both {
-	tb.Helper()
-	list := &lister{}
-	metrics.Register()
-	ctx := quiet()
+func newPairWith(w *world, args config.PodTopologySpreadArgs) *plugintest.Pair {
+	w.TB.Helper()
 	objects := informers.NewSharedInformerFactory(nil, 0)
 	for _, app := range []string{"web", "db"} {
-		service := &v1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "a"},
-			Spec:       v1.ServiceSpec{Selector: map[string]string{"app": app}},
-		}
+		service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "a"},
+			Spec: v1.ServiceSpec{Selector: map[string]string{"app": app}}}
 		if err := objects.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
-			tb.Fatal(err)
+			w.TB.Fatal(err)
 		}
 	}
-	handle, err := frameworkruntime.NewFramework(ctx, nil, nil, frameworkruntime.WithSnapshotSharedLister(list),
-		frameworkruntime.WithInformerFactory(objects), frameworkruntime.WithParallelism(1))
-	if err != nil {
-		tb.Fatal(err)
+	factory := func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		return podtopologyspread.New(ctx, args, h,
+			feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	}
-	var factory frameworkruntime.PluginFactory = func(ctx context.Context, args runtime.Object,
-		h fwk.Handle) (fwk.Plugin, error) {
-		return podtopologyspread.New(
-			ctx,
-			args,
-			h,
-			feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
-		)
-	}
-	theirs, err := factory(ctx, &args, handle)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ours, err := quickspread.New(factory)(ctx, &args, handle)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return both{ours.(*quickspread.Spread), theirs.(*podtopologyspread.PodTopologySpread), list}
+	return plugintest.NewPair(plugintest.Quiet(), w.World, factory, quickspread.New, &args, objects, nil)
 }
 
-func quiet() context.Context { return framework.Quiet(context.Background()) }
-
-// world is nodes and pods that change.
-type world struct {
-	*rand.Rand
-	tb    testing.TB
-	nodes []fwk.NodeInfo // by name
-	last  int            // number of the last name given
-}
+// world makes nodes and pods that spread constraints tell apart.
+type world struct{ *plugintest.World }
 
 func newWorld(tb testing.TB, seed uint64, nodes int) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 6)), tb: tb}
+	w := &world{plugintest.NewWorld(tb, seed)}
+	w.NewNode, w.NewPod, w.NewTrial = w.node, w.pod, w.pod
+	w.Relabel = func(pod *v1.Pod) { pod.Labels = w.podLabels() }
 	for range nodes {
-		w.addNode()
+		w.AddNode()
 	}
 	return w
 }
 
-func (w *world) chance(percent int) bool { return w.IntN(100) < percent }
-
-func pick[T any](w *world, of ...T) T { return of[w.IntN(len(of))] }
+func pick[T any](w *world, of ...T) T { return plugintest.Pick(w.World, of...) }
 
 // node returns a node of that name with labels and taints.
 func (w *world) node(name string) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
-	if w.chance(95) {
+	if w.Chance(95) {
 		n.Labels[v1.LabelHostname] = name
 	}
-	if w.chance(90) {
+	if w.Chance(90) {
 		n.Labels[v1.LabelTopologyZone] = pick(w, "z1", "z1", "z2", "z3", "z4", "")
 	}
-	if w.chance(70) {
+	if w.Chance(70) {
 		n.Labels["rack"] = pick(w, "r1", "r2", "r3", "r4", "r5", "r6")
 	}
-	if w.chance(60) {
+	if w.Chance(60) {
 		n.Labels["disk"] = pick(w, "ssd", "hdd")
 	}
-	if w.chance(25) {
+	if w.Chance(25) {
 		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: pick(w, "gpu", "old"), Value: "yes",
 			Effect: pick(w, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule)})
 	}
-	if w.chance(10) {
+	if w.Chance(10) {
 		n.Spec.Taints = append(
 			n.Spec.Taints,
 			v1.Taint{Key: "level", Value: pick(w, "2", "5", "8"), Effect: v1.TaintEffectNoSchedule},
@@ -141,43 +86,12 @@ func (w *world) node(name string) *v1.Node {
 	return n
 }
 
-func (w *world) addNode() {
-	w.last++
-	// Names that come to stand anywhere in the list.
-	name := fmt.Sprintf("n%03d-%d", w.IntN(1000), w.last)
-	info := upstream.NewNodeInfo()
-	info.SetNode(w.node(name))
-	for range w.IntN(4) {
-		info.AddPodInfo(w.info(w.pod()))
-	}
-	at, _ := slices.BinarySearchFunc(
-		w.nodes,
-		name,
-		func(n fwk.NodeInfo, name string) int { return strings.Compare(n.Node().Name, name) },
-	)
-	w.nodes = slices.Insert(w.nodes, at, fwk.NodeInfo(info))
-}
-
-func (w *world) info(pod *v1.Pod) fwk.PodInfo {
-	info, err := upstream.NewPodInfo(pod)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	return info
-}
-
 // pod returns a pod for a node to have.
 func (w *world) pod() *v1.Pod {
-	w.last++
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pick(w, "a", "a", "b"),
-			Name:      fmt.Sprint("p", w.last),
-			UID:       types.UID(fmt.Sprint(w.last)),
-			Labels:    w.podLabels(),
-		},
-	}
-	if w.chance(10) {
+	name := w.Name()
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "b"), Name: name, UID: types.UID(name),
+		Labels: w.podLabels()}}
+	if w.Chance(10) {
 		p.DeletionTimestamp = &metav1.Time{}
 	}
 	return p
@@ -185,97 +99,42 @@ func (w *world) pod() *v1.Pod {
 
 func (w *world) podLabels() map[string]string {
 	l := map[string]string{}
-	if w.chance(90) {
+	if w.Chance(90) {
 		l["app"] = pick(w, "web", "web", "db")
 	}
-	if w.chance(60) {
+	if w.Chance(60) {
 		l["version"] = pick(w, "1", "2")
 	}
 	return l
 }
 
-// change is one thing that happens to the world.
-func (w *world) change() {
-	if len(w.nodes) == 0 {
-		w.addNode()
-		return
-	}
-	at := w.IntN(len(w.nodes))
-	info := w.nodes[at].(*upstream.NodeInfo)
-	switch w.IntN(10) {
-	case 0:
-		w.addNode()
-	case 1:
-		if len(w.nodes) > 3 {
-			w.nodes = slices.Delete(w.nodes, at, at+1)
-		}
-	case 2:
-		info.SetNode(w.node(info.Node().Name))
-	case 3, 4, 5:
-		info.AddPodInfo(w.info(w.pod()))
-	default:
-		if len(info.Pods) == 0 {
-			return
-		}
-		pod := info.Pods[w.IntN(len(info.Pods))].GetPod()
-		if err := info.RemovePod(klog.FromContext(quiet()), pod); err != nil {
-			w.tb.Fatal(err)
-		}
-		if w.chance(60) { // it is another from now on: with other labels, or being deleted
-			again := pod.DeepCopy()
-			if w.chance(50) {
-				again.DeletionTimestamp = &metav1.Time{}
-			} else {
-				again.Labels = w.podLabels()
-			}
-			info.AddPodInfo(w.info(again))
-		}
-	}
-}
-
 // question returns a pod that is to be placed.
 func (w *world) question() *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pick(w, "a", "a", "a", "b"),
-			Name:      "asked",
-			UID:       "asked",
-			Labels:    w.podLabels(),
-		},
-	}
-	if w.chance(5) {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "a", "b"), Name: "asked", UID: "asked",
+		Labels: w.podLabels()}}
+	if w.Chance(5) {
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonDeferred}}
 	}
-	if w.chance(85) {
+	if w.Chance(85) {
 		for range 1 + w.IntN(3) {
 			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, w.constraint())
 		}
 	}
-	if w.chance(30) {
+	if w.Chance(30) {
 		p.Spec.NodeSelector = map[string]string{"disk": pick(w, "ssd", "hdd")}
 	}
-	if w.chance(30) {
+	if w.Chance(30) {
 		p.Spec.Affinity = &v1.Affinity{}
-		if w.chance(80) {
-			p.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-					NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
-						{
-							Key: pick(
-								w,
-								v1.LabelTopologyZone,
-								"rack",
-								"disk",
-							),
-							Operator: pick(w, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, "Nonsense"),
-							Values:   []string{pick(w, "z1", "r1", "ssd"), pick(w, "z2", "r2", "r3")},
-						},
-					}}},
-				},
-			}
+		if w.Chance(80) {
+			term := v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{
+				Key:      pick(w, v1.LabelTopologyZone, "rack", "disk"),
+				Operator: pick(w, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, "Nonsense"),
+				Values:   []string{pick(w, "z1", "r1", "ssd"), pick(w, "z2", "r2", "r3")}}}}
+			required := &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}
+			p.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
 		}
 	}
-	if w.chance(30) {
+	if w.Chance(30) {
 		p.Spec.Tolerations = []v1.Toleration{
 			{Key: pick(w, "gpu", "old"), Operator: v1.TolerationOpExists},
 			{Key: "level", Operator: v1.TolerationOpGt, Value: pick(w, "3", "6")},
@@ -311,10 +170,10 @@ func (w *world) constraint() v1.TopologySpreadConstraint {
 		WhenUnsatisfiable: v1.DoNotSchedule,
 		LabelSelector:     w.selector(),
 	}
-	if w.chance(30) {
+	if w.Chance(30) {
 		c.WhenUnsatisfiable = v1.ScheduleAnyway
 	}
-	if w.chance(30) {
+	if w.Chance(30) {
 		c.MinDomains = new(int32)
 		*c.MinDomains = int32(w.IntN(7))
 	}
@@ -322,13 +181,13 @@ func (w *world) constraint() v1.TopologySpreadConstraint {
 		p := pick(w, v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore)
 		return &p
 	}
-	if w.chance(40) {
+	if w.Chance(40) {
 		c.NodeAffinityPolicy = policy()
 	}
-	if w.chance(40) {
+	if w.Chance(40) {
 		c.NodeTaintsPolicy = policy()
 	}
-	if w.chance(30) {
+	if w.Chance(30) {
 		c.MatchLabelKeys = []string{pick(w, "version", "app")}
 	}
 	return c

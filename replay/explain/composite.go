@@ -15,18 +15,29 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // Composite says where the CompositePodGroup stood at the point in question, and how it came there. The error is a
 // *NotFoundError if the log has neither it nor a PodGroup that names it, or else about reading the log.
-func Composite(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Composite, error) {
-	scan := &compositeScan{groupScan: newGroupScan(namespace, name), firsts: map[types.NamespacedName]answer.Point{}}
-	at, err := scanPrefix(ctx, read, &opts, scan)
+func Composite(ctx context.Context, log *history.Log, namespace, name string, opts Options) (*answer.Composite, error) {
+	base, err := log.Base()
 	if err != nil {
 		return nil, err
 	}
-	rerun := newRerun(opts, at)
+	r := &reading{ctx: ctx, log: log, opts: &opts, base: base, whole: true}
+	scan := newCompositeScan(namespace, name)
+	if err := r.start(scan); err != nil {
+		return nil, err
+	}
+	if err := r.selectFor(nil); err != nil {
+		return nil, err
+	}
+	if err := r.scan(scan); err != nil {
+		return nil, err
+	}
+	rerun := newRerun(r)
 	rerun.startBefore(scan.seen.Seq)
 	w := &compositeWatch{scan: scan, history: compositeHistory{first: *scan.seen}}
 	for _, gang := range slices.SortedFunc(maps.Keys(scan.below), compareNames) {
@@ -37,7 +48,7 @@ func Composite(ctx context.Context, read Reader, namespace, name string, opts Op
 		rerun.startBefore(first.Seq)
 		w.gangs = append(w.gangs, &gangHistory{group: gang, first: &first})
 	}
-	if err := rerun.start(); err != nil {
+	if err := rerun.begin(); err != nil {
 		return nil, err
 	}
 	rerun.alsoWanted = func(e eventlog.Entry) bool {
@@ -46,11 +57,10 @@ func Composite(ctx context.Context, read Reader, namespace, name string, opts Op
 		})
 	}
 	w.begun(rerun.machine)
-	if err := rerun.run(ctx, read, w); err != nil {
+	if err := rerun.run(w); err != nil {
 		return nil, err
 	}
-	x := w.explanation(rerun)
-	return x, rerun.failed
+	return w.explanation(rerun), rerun.failed
 }
 
 // compositeWatch makes the second reading one for the composite and each of its gangs.
@@ -179,7 +189,7 @@ func (w *compositeWatch) reached(m *scheduler.Machine, at answer.Point) {
 func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 	m, h := r.machine, &w.history
 	x := &answer.Composite{
-		Composite: w.scan.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone",
+		Composite: w.scan.name.String(), At: r.at, KnownFrom: r.knownFrom(), Stage: "Gone",
 		Gangs: []answer.CompositeGang{},
 		History: answer.GroupHistory{FirstSeen: h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
 			Milestones: h.list, OmittedMilestones: h.forgotten},
@@ -324,4 +334,9 @@ func (w *compositeWatch) addPreemptions(x *answer.GroupHistory, m *scheduler.Mac
 
 func compareNames(a, b types.NamespacedName) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// needs keeps every entry: of a CompositePodGroup all are read.
+func (w *compositeWatch) needs(*scheduler.Machine, []uint64, *history.Names) history.Need {
+	return history.EveryEntry
 }

@@ -2,12 +2,11 @@ package explain_test
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 	"github.com/rollcall-sched/rollcall/test/transcripts"
@@ -49,24 +48,6 @@ func statesOf(t *testing.T, s *transcripts.Player, apart uint64) map[uint64][]by
 	return states
 }
 
-// leaping returns options by which an explanation uses the index and the snapshots, and what it reads is counted.
-func leaping(opts explain.Options, x *indexOf, states map[uint64][]byte, c *explain.Counted) explain.Options {
-	opts.Index, opts.Snapshots = x, slices.Sorted(maps.Keys(states))
-	opts.Restore = func(last uint64) (*scheduler.Machine, error) {
-		i, _ := slices.BinarySearch(opts.Snapshots, last+1)
-		if i == 0 {
-			return nil, nil
-		}
-		snap, err := snapshot.Decode(states[opts.Snapshots[i-1]])
-		if err != nil {
-			return nil, err
-		}
-		return snap.Restore(transcripts.Registry())
-	}
-	c.Watch(&opts)
-	return opts
-}
-
 // TestWhatExplainReadsDoesNotGrowWithTheLog counts what is read for a pod and a gang that are gone since long, and for
 // one that is bound: entries by number, entries one after the other, which are applied, and states restored.
 func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
@@ -75,31 +56,29 @@ func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 		"bound gang": {50, 25, 1}}
 	for _, gangs := range []int{30, 120} {
 		s, states := longLog(t, gangs)
-		x := newIndex(t, s.Log(), 16)
-		plain := explain.Options{Registry: transcripts.Registry()}
+		whole, plain := wholeLog(s.Log()), explain.Options{}
 		for what, bound := range most {
-			var c explain.Counted
-			quick := leaping(plain, x, states, &c)
-			x.picked = 0
+			source := indexed(t, s, 16, states)
+			quick := source.Log()
 			var got, want string
 			switch what {
 			case "gone pod":
-				want = explainPod(s.Log().Read, "ml/g5-1", plain)
-				got = explainPod(c.Read(s.Log().Read), "ml/g5-1", quick)
+				want = explainPod(whole, "ml/g5-1", plain)
+				got = explainPod(quick, "ml/g5-1", plain)
 			case "gone gang":
-				want = explainGroup(s.Log().Read, "ml/g5", plain)
-				got = explainGroup(c.Read(s.Log().Read), "ml/g5", quick)
+				want = explainGroup(whole, "ml/g5", plain)
+				got = explainGroup(quick, "ml/g5", plain)
 			case "bound gang":
 				name := fmt.Sprintf("ml/g%d", gangs-2)
-				want, got = explainGroup(s.Log().Read, name, plain), explainGroup(c.Read(s.Log().Read), name, quick)
+				want, got = explainGroup(whole, name, plain), explainGroup(quick, name, plain)
 			case "bound pod":
 				name := fmt.Sprintf("ml/g%d-0", gangs-2)
-				want, got = explainPod(s.Log().Read, name, plain), explainPod(c.Read(s.Log().Read), name, quick)
+				want, got = explainPod(whole, name, plain), explainPod(quick, name, plain)
 			}
 			if got != want {
 				t.Errorf("%s of %d gangs, by the index:\n%s\nfrom the whole log:\n%s", what, gangs, got, want)
 			}
-			read := counts{x.picked, c.Entries, c.Leaps}
+			read := counts{source.Lookup.Picked, source.Entries, source.Restored}
 			t.Logf("%s of %d gangs (%d entries): %+v", what, gangs, len(s.Entries()), read)
 			if read.picked > bound.picked || read.entries > bound.entries || read.states > bound.states {
 				t.Errorf("%s of %d gangs: %+v, want at the most %+v", what, gangs, read, bound)
@@ -129,18 +108,16 @@ func TestAPodThatIsGoneBeforeAnEpochBegins(t *testing.T) {
 	others("behind")
 	s.Configure(configurationOfAnother)
 	s.Step("pod ml/q cpu=1")
-	plain := explain.Options{Registry: transcripts.Registry()}
-	var c explain.Counted
-	quick := leaping(plain, newIndex(t, s.Log(), 8), statesOf(t, s, 3), &c)
-	want, got := explainPod(s.Log().Read, "ml/a", plain), explainPod(c.Read(s.Log().Read), "ml/a", quick)
+	source, plain := indexed(t, s, 8, statesOf(t, s, 3)), explain.Options{}
+	want, got := explainPod(wholeLog(s.Log()), "ml/a", plain), explainPod(source.Log(), "ml/a", plain)
 	if got != want {
 		t.Errorf("by the index:\n%s\nfrom the whole log:\n%s", got, want)
 	}
 	if !strings.Contains(want, `"ignored": true`) {
 		t.Errorf("the epoch means nothing to the pod:\n%s", want)
 	}
-	if all := len(s.Entries()); c.Leaps == 0 || c.Entries >= all {
-		t.Errorf("%d of %d entries were read one after the other, and %d states", c.Entries, all, c.Leaps)
+	if all := len(s.Entries()); source.Restored == 0 || source.Entries >= all {
+		t.Errorf("%d of %d entries were read one after the other, and %d states", source.Entries, all, source.Restored)
 	}
 }
 
@@ -154,15 +131,13 @@ func TestABoundPodOfAGangThatMostEntriesNameIsFoundByTheIndex(t *testing.T) {
 	}
 	s.Step("group ml/g min=2")
 	s.Step(fmt.Sprintf("pod ml/g- group=g count=%d cpu=1", members-10))
-	plain := explain.Options{Registry: transcripts.Registry()}
-	var c explain.Counted
-	quick := leaping(plain, newIndex(t, s.Log(), 16), statesOf(t, s, 100), &c)
-	want, got := explainPod(s.Log().Read, "ml/g-7", plain), explainPod(c.Read(s.Log().Read), "ml/g-7", quick)
+	source, plain := indexed(t, s, 16, statesOf(t, s, 100)), explain.Options{}
+	want, got := explainPod(wholeLog(s.Log()), "ml/g-7", plain), explainPod(source.Log(), "ml/g-7", plain)
 	if got != want {
 		t.Errorf("by the index:\n%s\nfrom the whole log:\n%s", got, want)
 	}
-	if all := len(s.Entries()); c.Leaps == 0 || c.Entries > all/2 {
-		t.Errorf("%d of %d entries were read one after the other, and %d states", c.Entries, all, c.Leaps)
+	if all := len(s.Entries()); source.Restored == 0 || source.Entries > all/2 {
+		t.Errorf("%d of %d entries were read one after the other, and %d states", source.Entries, all, source.Restored)
 	}
 }
 
@@ -173,7 +148,7 @@ func TestANameThatIsNotThereIsToldOfWithoutTheWholeLog(t *testing.T) {
 	s, states := longLog(t, gangs)
 	for _, c := range []struct {
 		what, name string
-		explained  func(explain.Reader, string, explain.Options) string
+		explained  func(*history.Log, string, explain.Options) string
 		at         uint64
 		want       string
 	}{
@@ -186,22 +161,21 @@ func TestANameThatIsNotThereIsToldOfWithoutTheWholeLog(t *testing.T) {
 		{"gang that is like two that are gone since long", "ml/g117-x", explainGroup, 0, "did you mean ml/g117?"},
 		{"gang in another namespace", "other/g118", explainGroup, 0, "did you mean ml/g118?"},
 	} {
-		plain := explain.Options{Registry: transcripts.Registry(), AtSeq: c.at}
+		plain := explain.Options{AtSeq: c.at}
 		if c.at == 0 && c.want == comesLater {
 			plain.AtTime = s.Entries()[0].Time - 1
 		}
-		var n explain.Counted
-		quick := leaping(plain, newIndex(t, s.Log(), 16), states, &n)
+		source, quick := indexed(t, s, 16, states), plain
 		explain.LookBack(&quick, back)
-		got := c.explained(n.Read(s.Log().Read), c.name, quick)
-		whole := c.explained(s.Log().Read, c.name, plain)
+		got := c.explained(source.Log(), c.name, quick)
+		whole := c.explained(wholeLog(s.Log()), c.name, plain)
 		whole = strings.Replace(whole, "ml/g1, ml/g11, ml/g117", "ml/g117", 1) // these are not of late
 		if got != whole || !strings.Contains(got, c.want) {
 			t.Errorf("%s, by the index:\n%s\nfrom the whole log:\n%s\nwant %q", c.what, got, whole, c.want)
 		}
-		if most := back + 20; n.Entries > most || n.Leaps > 1 {
-			t.Errorf("%s: %d entries were read one after the other, want at most %d; %d states", c.what, n.Entries,
-				most, n.Leaps)
+		if most := back + 20; source.Entries > most || source.Restored > 1 {
+			t.Errorf("%s: %d entries were read one after the other, want at most %d; %d states", c.what, source.Entries,
+				most, source.Restored)
 		}
 	}
 }
@@ -232,11 +206,10 @@ func TestACompositePodGroupThatOnlyItsGangsNameIsKnownByTheIndex(t *testing.T) {
 		{"ml/lower", 0, "ml/lower is a CompositePodGroup"},
 		{"ml/train-x", 0, "did you mean ml/train?"},
 	} {
-		plain := explain.Options{Registry: transcripts.Registry(), AtSeq: c.at}
-		var n explain.Counted
-		quick := leaping(plain, newIndex(t, s.Log(), 8), statesOf(t, s, 5), &n)
+		plain := explain.Options{AtSeq: c.at}
+		source, quick := indexed(t, s, 8, statesOf(t, s, 5)), plain
 		explain.LookBack(&quick, 5)
-		want, got := explainGroup(s.Log().Read, c.name, plain), explainGroup(n.Read(s.Log().Read), c.name, quick)
+		want, got := explainGroup(wholeLog(s.Log()), c.name, plain), explainGroup(source.Log(), c.name, quick)
 		if got != want || !strings.Contains(got, c.want) {
 			t.Errorf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s\nwant %q", c.name, c.at, got,
 				want, c.want)

@@ -5,38 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/replay/history"
+	"github.com/rollcall-sched/rollcall/replay/replaytest"
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
-
-// tampered reads a log with every decision passed through change.
-func tampered(read explain.Reader, change func(*eventlog.Decision)) explain.Reader {
-	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
-		return func(yield func(eventlog.Entry, error) bool) {
-			for e, err := range read(ctx, from) {
-				if d, ok := e.Payload.(*eventlog.Decision); ok {
-					change(d)
-				}
-				if !yield(e, err) {
-					return
-				}
-			}
-		}
-	}
-}
 
 func TestADecisionThatThisProgramWouldNotMakeIsExplainedAsRecordedAndSaysSo(t *testing.T) {
 	s := transcripts.New(t)
 	s.Step("node n1 cpu=4")
 	s.Step("node n2 cpu=8")
 	s.Step("pod ml/a cpu=1")
-	read := tampered(s.Log().Read, func(d *eventlog.Decision) { d.Node, d.Score = "n1", 1 })
-	x, err := explain.Pod(context.Background(), stopAfter(read, 4+1), "ml", "a",
-		explain.Options{Registry: transcripts.Registry()})
+	source := stopped(s.Log(), 4+1)
+	source.Change = func(d *eventlog.Decision) { d.Node, d.Score = "n1", 1 }
+	x, err := explain.Pod(context.Background(), source.Log(), "ml", "a", explain.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,17 +34,11 @@ func TestADecisionThatThisProgramWouldNotMakeIsExplainedAsRecordedAndSaysSo(t *t
 	}
 }
 
-// stopAfter reads only the first n entries.
-func stopAfter(read explain.Reader, n uint64) explain.Reader {
-	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
-		return func(yield func(eventlog.Entry, error) bool) {
-			for e, err := range read(ctx, from) {
-				if e.Seq > n || !yield(e, err) {
-					return
-				}
-			}
-		}
-	}
+// stopped is a log of the first n entries of another one.
+func stopped(log *eventlog.Memory, n uint64) *replaytest.Source {
+	s := storySource(log)
+	s.End = n
+	return s
 }
 
 func TestWhatComesAfterThePointInQuestionDoesNotChangeTheAnswer(t *testing.T) {
@@ -75,10 +54,10 @@ func TestWhatComesAfterThePointInQuestionDoesNotChangeTheAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := func(read explain.Reader, at uint64) string {
-		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: at}
-		pod, podErr := explain.Pod(context.Background(), read, "ml", "a", opts)
-		group, groupErr := explain.Group(context.Background(), read, "ml", "g", opts)
+	said := func(log *history.Log, at uint64) string {
+		opts := explain.Options{AtSeq: at}
+		pod, podErr := explain.Pod(context.Background(), log, "ml", "a", opts)
+		group, groupErr := explain.Group(context.Background(), log, "ml", "g", opts)
 		b, err := json.Marshal([]any{pod, group})
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +66,7 @@ func TestWhatComesAfterThePointInQuestionDoesNotChangeTheAnswer(t *testing.T) {
 			errors.Is(groupErr, explain.ErrNotFound))
 	}
 	for at := uint64(1); at <= last; at++ {
-		if whole, cut := said(s.Log().Read, at), said(stopAfter(s.Log().Read, at), at); whole != cut {
+		if whole, cut := said(wholeLog(s.Log()), at), said(stopped(s.Log(), at).Log(), at); whole != cut {
 			t.Errorf("at entry %d the whole log gives\n%s\nthe log up to there\n%s", at, whole, cut)
 		}
 	}
@@ -98,8 +77,7 @@ func TestACancelledExplanationEndsWithTheContextsError(t *testing.T) {
 	s.Step("pod ml/a cpu=1")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := explain.Pod(ctx, s.Log().Read, "ml", "a",
-		explain.Options{Registry: transcripts.Registry()}); !errors.Is(err, context.Canceled) {
+	if _, err := explain.Pod(ctx, wholeLog(s.Log()), "ml", "a", explain.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"context"
-	"iter"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,12 +14,12 @@ import (
 
 // ReasonsAlong reads a log once and tells, after each entry, the reasons of all gangs seen so far: those that
 // ExplainGroup would give at that entry, but for what takes running a cycle again.
-func ReasonsAlong(read Reader, registry framework.Registry, tell func(m *scheduler.Machine, e eventlog.Entry,
+func ReasonsAlong(log eventlog.Reader, registry framework.Registry, tell func(m *scheduler.Machine, e eventlog.Entry,
 	group types.NamespacedName, x *answer.Reason)) error {
 	m := scheduler.New(registry)
 	var histories []*gangHistory
 	known := map[types.NamespacedName]bool{}
-	for e, err := range read(context.Background(), 1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			return err
 		}
@@ -37,7 +36,7 @@ func ReasonsAlong(read Reader, registry framework.Registry, tell func(m *schedul
 		if err := m.Apply(e); err != nil {
 			return err
 		}
-		at := &rerun{machine: m, at: pointOf(e), done: map[uint64]*answer.Decision{}}
+		at := &rerun{reading: &reading{}, machine: m, at: pointOf(e), done: map[uint64]*answer.Decision{}}
 		for _, h := range histories {
 			h.after(m, e)
 			var q *answer.QueuePlace
@@ -68,35 +67,5 @@ func LeftFor(m *scheduler.Machine, p *cluster.Pod) map[string]bool {
 	return left
 }
 
-// Counted counts what explanations read.
-type Counted struct {
-	Entries int // that were read one after the other
-	Leaps   int // snapshots that the second reading went on at
-}
-
-// Watch has an explanation restore whatever state it may, and counts that.
-func (c *Counted) Watch(opts *Options) {
-	opts.leap = 1
-	restore := opts.Restore
-	opts.Restore = func(last uint64) (*scheduler.Machine, error) {
-		c.Leaps++
-		return restore(last)
-	}
-}
-
 // LookBack sets how many entries are searched for names like a missing one.
 func LookBack(opts *Options, entries uint64) { opts.recent = entries }
-
-// Read counts the entries that are read one after the other.
-func (c *Counted) Read(read Reader) Reader {
-	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
-		return func(yield func(eventlog.Entry, error) bool) {
-			for e, err := range read(ctx, from) {
-				c.Entries++
-				if !yield(e, err) {
-					return
-				}
-			}
-		}
-	}
-}

@@ -46,7 +46,7 @@ func TestALogOfAPluginThatCannotBeCopiedIsExplained(t *testing.T) {
 	if _, err := e.Step(context.Background(), transcripts.Start, inputs); err != nil {
 		t.Fatal(err)
 	}
-	pod, err := explain.Pod(t.Context(), log.Read, "ml", "c", explain.Options{Registry: transcripts.Registry()})
+	pod, err := explain.Pod(t.Context(), wholeLog(log), "ml", "c", explain.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,12 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -42,7 +41,7 @@ func (h *gangHistory) decided(m *scheduler.Machine, at answer.Point, d *eventlog
 	case d.Outcome == eventlog.Evicted && own:
 		h.evicted = &answer.Eviction{Point: at, Members: len(d.Victims), Why: whyEvicted(d)}
 		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s",
-			render.Count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
+			phrase.Count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
 		return
 	case d.Outcome == eventlog.Evicted, d.Outcome == eventlog.Asked:
 		return
@@ -108,13 +107,4 @@ func (h *gangHistory) addAttempt(at answer.Point, cycle uint64, entity *queue.En
 	if h.fail.at != at {
 		h.fail, h.ownFail = failure{}, failure{}
 	}
-}
-
-// whyEvicted is what a decision of outcome Evicted says.
-func whyEvicted(d *eventlog.Decision) string {
-	var said []string
-	for _, r := range d.Rejections {
-		said = append(said, r.Reason)
-	}
-	return strings.Join(said, "; ")
 }

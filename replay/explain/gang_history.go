@@ -9,10 +9,10 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -21,8 +21,6 @@ const (
 	maxAttempts   = 100
 	maxMilestones = 50
 )
-
-const gangPlugin = coscheduling.Name
 
 // gangHistory collects, in the second reading, what happened to a gang. Its before and after are called for each entry.
 type gangHistory struct {
@@ -153,7 +151,7 @@ func (h *gangHistory) beforeBindResult(m *scheduler.Machine, e eventlog.Entry, p
 	late := p.Decision != 0 && p.Decision != m.AskedBy(p.UID, scheduler.Bind)
 	if failed && !late && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
 		bind := bindOf(e, p)
-		h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
+		h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, phrase.BindOutcome(bind))
 		h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(),
 			pod: nameOf(pod.Object), bind: bind})
 	}
@@ -304,4 +302,52 @@ func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry,
 		return false
 	}
 	return h.concerns(m, m.Cluster().Pod(d.UID))
+}
+
+// needs keeps every entry while something is pending of the gang, or somebody is let past it. After that only entries
+// that name it or its members count, and no later state does if none comes and no victims are told.
+func (h *gangHistory) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
+	g := h.gang(m)
+	if g != nil && g.Composite() != nil {
+		return history.WholeLog // the other gangs' entries count as well
+	}
+	if h.past.open || h.entityIn(m) != nil {
+		return history.EveryEntry
+	}
+	if g != nil {
+		if code, _ := h.code(m); code != "" || !knowsMembers(names, g) {
+			return history.EveryEntry
+		}
+	}
+	if len(ahead) == 0 && len(h.preempted.list) == 0 && len(h.preemptedBy.list) == 0 {
+		return history.NothingMore
+	}
+	return history.SelectedEntries
+}
+
+// heard notes, before an entry is applied, what came of an eviction by which the gang makes room, or loses members.
+func (h *gangHistory) heard(e eventlog.Entry, p *eventlog.EvictResult) {
+	of := func(x answer.Preemption) bool { return x.Seq == p.Decision }
+	if slices.ContainsFunc(h.preempted.list, of) || slices.ContainsFunc(h.preemptedBy.list, of) {
+		h.results = noteResult(h.results, evictResultOf(e, p))
+	}
+}
+
+// notePreemption notes, before a decision is applied, what the gang has evicted by it, or loses by it: then it returns
+// the preemption, and nil otherwise.
+func (h *gangHistory) notePreemption(m *scheduler.Machine, at answer.Point, d *eventlog.Decision) *answer.Preemption {
+	if !preempts(d) {
+		return nil
+	}
+	x := preemptionOf(m, at, d, h.isMember)
+	switch {
+	case x == nil:
+	case !x.By.Resize && h.concerns(m, m.Cluster().Pod(d.UID)):
+		h.preempted.add(x)
+	case x.OwnPods > 0:
+		h.preemptedBy.add(x)
+		h.lostTo, h.loses = x, true
+		return x
+	}
+	return nil
 }

@@ -6,20 +6,17 @@ import (
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/replay/explain"
-	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
 // explainedTwice explains a pod or a gang by an index and from the whole log, which must be the same.
 func explainedTwice(t *testing.T, s *transcripts.Player, name string,
-	explained func(explain.Reader, string, explain.Options) string,
+	explained func(*history.Log, string, explain.Options) string,
 ) string {
 	t.Helper()
-	opts := explain.Options{Registry: transcripts.Registry()}
-	want := explained(s.Log().Read, name, opts)
-	opts.Index = newIndex(t, s.Log(), 8)
-	opts.Restore = func(uint64) (*scheduler.Machine, error) { return nil, nil }
-	if got := explained(s.Log().Read, name, opts); got != want {
+	want := explained(wholeLog(s.Log()), name, explain.Options{})
+	if got := explained(indexed(t, s, 8, nil).Log(), name, explain.Options{}); got != want {
 		t.Errorf("by the index:\n%s\nfrom the whole log:\n%s", got, want)
 	}
 	return want
@@ -40,7 +37,7 @@ func TestWhatBecameOfVictimsIsToldOfAGangThatIsGone(t *testing.T) {
 }
 
 // victimsAreTold has steps be taken in which what is explained evicts ml/low and goes, and that one go much later.
-func victimsAreTold(t *testing.T, name string, explained func(explain.Reader, string, explain.Options) string,
+func victimsAreTold(t *testing.T, name string, explained func(*history.Log, string, explain.Options) string,
 	steps ...string,
 ) {
 	t.Helper()

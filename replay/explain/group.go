@@ -2,60 +2,74 @@ package explain
 
 import (
 	"context"
-	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // Group says where the gang stood at the point in question, and how it came there. The error is a *NotFoundError if the
 // log has neither its PodGroup nor a member, or else about reading the log. The name may be that of a
 // CompositePodGroup, as the error then says.
-func Group(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Group, error) {
-	if opts.Index != nil {
+func Group(ctx context.Context, log *history.Log, namespace, name string, opts Options) (*answer.Group, error) {
+	return ask(ctx, log, &opts, func(r *reading) (*answer.Group, error) {
 		scan := newGroupScan(namespace, name)
-		found, err := scanGroup(ctx, read, &opts, scan)
-		var x *answer.Group
-		if err == nil {
-			x, err = explainGroup(ctx, read, scan, found.at, opts, &leaps{search: found, group: scan.name})
+		if err := scan.read(r); err != nil {
+			return nil, err
 		}
-		if !errors.Is(err, errWhole) {
-			return x, err
-		}
-	}
-	scan := newGroupScan(namespace, name)
-	at, err := scanPrefix(ctx, read, &opts, scan)
-	if err != nil {
-		return nil, err
-	}
-	return explainGroup(ctx, read, scan, at, opts, nil)
+		return explainGroup(r, scan)
+	})
 }
 
-// explainGroup makes the second reading, behind the first one, which has ended at a point.
-func explainGroup(ctx context.Context, read Reader, scan *groupScan, at answer.Point, opts Options, by *leaps,
-) (*answer.Group, error) {
-	rerun := newRerun(opts, at)
-	rerun.leaps = by
+// read makes the first reading.
+func (s *groupScan) read(r *reading) error {
+	if err := r.start(s); err != nil {
+		return err
+	}
+	// any order: fills a set
+	for uid := range s.members {
+		r.names.Add(index.UID(uid))
+	}
+	err := r.selectFor(func(e eventlog.Entry, names *history.Names) error {
+		if inComposite(e, s.name) {
+			return history.ErrTooNarrow
+		}
+		learn(e, names, isMemberOf(s.name))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !r.Whole() && (s.composite || len(s.below) > 0 || len(s.levels) > 1) {
+		return history.ErrTooNarrow
+	}
+	return r.scan(s)
+}
+
+// explainGroup makes the second reading, behind the first one.
+func explainGroup(r *reading, scan *groupScan) (*answer.Group, error) {
+	rerun := newRerun(r)
 	rerun.explain(scan.stop)
 	rerun.startBefore(scan.first.Seq)
-	if err := rerun.start(); err != nil {
+	if err := rerun.begin(); err != nil {
 		return nil, err
 	}
-	history := &gangHistory{group: scan.name, first: scan.first}
+	gang := &gangHistory{group: scan.name, first: scan.first}
 	rerun.alsoWanted = func(e eventlog.Entry) bool {
-		return history.stopped(rerun.machine, e, func(name types.NamespacedName) uint64 { return scan.stops[name] })
+		return gang.stopped(rerun.machine, e, func(name types.NamespacedName) uint64 { return scan.stops[name] })
 	}
-	history.begun(rerun.machine)
-	if err := rerun.run(ctx, read, history); err != nil {
+	gang.begun(rerun.machine)
+	if err := rerun.run(gang); err != nil {
 		return nil, err
 	}
-	x := groupExplanation(scan, rerun, history)
+	x := groupExplanation(scan, rerun, gang)
 	return x, rerun.failed
 }
 
@@ -63,7 +77,7 @@ func explainGroup(ctx context.Context, read Reader, scan *groupScan, at answer.P
 func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	m := r.machine
 	x := &answer.Group{
-		Group: s.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Members: []answer.GroupMember{},
+		Group: s.name.String(), At: r.at, KnownFrom: r.knownFrom(), Stage: "Gone", Members: []answer.GroupMember{},
 		Counts:      answer.GroupCounts{Gone: s.gone()},
 		Ends:        s.ends(),
 		History:     h.told(m),

@@ -1,9 +1,7 @@
 package explain_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/replaytest"
@@ -21,95 +18,28 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// indexOf is an index of a log in memory, in parts of so many entries.
-type indexOf struct {
-	log    *eventlog.Memory
-	parts  []*index.Part
-	picked int
-}
-
-func newIndex(t testing.TB, log *eventlog.Memory, span int) *indexOf {
-	t.Helper()
-	x := &indexOf{log: log}
-	last, err := log.Last()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b index.Builder
-	for e, err := range log.Read(context.Background(), 1) {
-		if err == nil {
-			err = b.Add(e)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.Len() == span || e.Seq == last {
-			x.parts = append(x.parts, b.Part([32]byte{}))
-		}
-	}
-	return x
-}
-
-func (x *indexOf) Last() (uint64, error) { return x.log.Last() }
-
-func (x *indexOf) Until(ctx context.Context, at eventlog.Time) (seq uint64, err error) {
-	for e, err := range x.log.Read(ctx, 1) {
-		if err != nil || e.Time > at {
-			return seq, err
-		}
-		seq = e.Seq
-	}
-	return seq, nil
-}
-
-func (x *indexOf) Naming(_ context.Context, keys ...index.Key) (seqs []uint64, err error) {
-	slices.Sort(keys)
-	for _, p := range x.parts {
-		seqs = p.Naming(slices.Compact(keys), seqs)
-	}
-	slices.Sort(seqs)
-	return slices.Compact(seqs), nil
-}
-
-func (x *indexOf) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
-	return func(yield func(eventlog.Entry, error) bool) {
-		for _, seq := range seqs {
-			x.picked++
-			for e, err := range x.log.Read(ctx, seq) {
-				if !yield(e, err) || err != nil {
-					return
-				}
-				break
-			}
-		}
-	}
-}
-
 // TestExplanationsByAnIndexAreThoseOfTheWholeLog asks for every pod and gang of a simulation at many points.
 func TestExplanationsByAnIndexAreThoseOfTheWholeLog(t *testing.T) {
 	r := replaytest.Record(t, 7)
-	x := newIndex(t, r.Log, 50)
-	var leaps explain.Counted
+	source := recorded(r, 0)
+	source.Lookup = replaytest.NewIndex(t, r.Log, 50)
+	whole, quick := replaytest.NewSource(r.Log, plugins.NewRegistry()).Log(), source.Log()
 	for at := uint64(1); at <= r.Last+24; at += 25 {
-		opts := explain.Options{Registry: plugins.NewRegistry(), AtSeq: min(at, r.Last)}
-		quick := opts
-		quick.Index, quick.Snapshots = x, slices.Sorted(maps.Keys(r.Snapshots))
-		quick.Restore = func(last uint64) (*scheduler.Machine, error) { return r.Restore(t, 0, last), nil }
-		leaps.Watch(&quick)
+		opts := explain.Options{AtSeq: min(at, r.Last)}
 		for _, name := range append(slices.Clone(r.Pods), r.Pods[0]+"-none", "none/none") {
-			want, got := explainPod(r.Log.Read, name, opts), explainPod(leaps.Read(r.Log.Read), name, quick)
+			want, got := explainPod(whole, name, opts), explainPod(quick, name, opts)
 			if got != want {
 				t.Fatalf("pod %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, at, got, want)
 			}
 		}
 		for _, name := range append(slices.Clone(r.Groups), r.Groups[0]+"-none", "none/none") {
-			want, got := explainGroup(r.Log.Read, name, opts), explainGroup(leaps.Read(r.Log.Read), name, quick)
+			want, got := explainGroup(whole, name, opts), explainGroup(quick, name, opts)
 			if got != want {
 				t.Fatalf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, at, got, want)
 			}
 		}
 	}
-	t.Logf("%+v, %d picked", leaps, x.picked)
+	t.Logf("%d entries, %d states, %d picked", source.Entries, source.Restored, source.Lookup.Picked)
 }
 
 // suggestions are the names that a NotFoundError has beside the one that is missing.
@@ -119,8 +49,7 @@ func timeOf(entries []eventlog.Entry, seq uint64) eventlog.Time { return entries
 
 // TestExplanationsByAnIndexAreThoseOfAnyLog asks for every pod and gang of random histories.
 func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
-	var leaps explain.Counted
-	asked := 0
+	asked, entries, restored := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		s := transcripts.New(rt)
 		s.Configure(configurationOfHistories)
@@ -154,7 +83,7 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		x := newIndex(t, s.Log(), rapid.IntRange(1, 40).Draw(rt, "span"))
+		span := rapid.IntRange(1, 40).Draw(rt, "span")
 		states := map[uint64][]byte{}
 		m := scheduler.New(transcripts.Registry())
 		every := rapid.Uint64Range(1, 9).Draw(rt, "snapshots")
@@ -175,34 +104,37 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 				groups[name.String()] = true
 			}
 		}
-		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: rapid.Uint64Range(last/2, last).Draw(rt, "at")}
+		opts := explain.Options{AtSeq: rapid.Uint64Range(last/2, last).Draw(rt, "at")}
 		if rapid.Bool().Draw(rt, "at a time") {
 			opts.AtTime = timeOf(s.Entries(), opts.AtSeq)
 			opts.AtSeq = 0
 		}
-		quick := leaping(opts, x, states, &leaps)
+		source := indexed(rt, s, span, states)
+		whole, quick := wholeLog(s.Log()), source.Log()
+		defer func() { entries, restored = entries+source.Entries, restored+source.Restored }()
+		ofQuick := opts
 		alike := func(text string) string { return text }
 		if back := rapid.Uint64Range(0, 20).Draw(rt, "recent"); back > 0 {
-			explain.LookBack(&quick, back)
+			explain.LookBack(&ofQuick, back)
 			alike = func(text string) string { return suggestions.ReplaceAllString(text, "") } // those of late alone
 		}
 		for _, name := range append(slices.Sorted(maps.Keys(pods)), "ml/other-", "none/g-0") {
 			asked++
-			want := alike(explainPod(s.Log().Read, name, opts))
-			got := alike(explainPod(leaps.Read(s.Log().Read), name, quick))
+			want := alike(explainPod(whole, name, opts))
+			got := alike(explainPod(quick, name, ofQuick))
 			if got != want {
 				rt.Fatalf("pod %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, opts.AtSeq, got, want)
 			}
 		}
 		for _, name := range append(slices.Sorted(maps.Keys(groups)), "ml/other-", "none/g", "ml/c", "ml/c-none") {
 			asked++
-			want := alike(explainGroup(s.Log().Read, name, opts))
-			got := alike(explainGroup(leaps.Read(s.Log().Read), name, quick))
+			want := alike(explainGroup(whole, name, opts))
+			got := alike(explainGroup(quick, name, ofQuick))
 			if got != want {
 				rt.Fatalf("group %s at entry %d, by the index:\n%s\nfrom the whole log:\n%s", name, opts.AtSeq, got,
 					want)
 			}
 		}
 	})
-	t.Logf("%d asked, %+v", asked, leaps)
+	t.Logf("%d asked, %d entries, %d states", asked, entries, restored)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/replay/replaytest"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -24,22 +25,23 @@ import (
 func TestExplanationsFromASnapshotAreThoseOfTheWholeLog(t *testing.T) {
 	r := replaytest.Record(t, 5)
 	began := map[bool]int{}
+	source := recorded(r, 0)
+	source.State = func(last uint64) (*scheduler.Machine, error) {
+		m := r.Restore(t, 0, last)
+		began[m != nil]++
+		return m, nil
+	}
+	whole, quick := replaytest.NewSource(r.Log, plugins.NewRegistry()).Log(), source.Log()
 	for at := uint64(1); at <= r.Last; at += 9 {
-		opts := explain.Options{Registry: plugins.NewRegistry(), AtSeq: at}
-		quick := opts
-		quick.Restore = func(last uint64) (*scheduler.Machine, error) {
-			m := r.Restore(t, 0, last)
-			began[m != nil]++
-			return m, nil
-		}
+		opts := explain.Options{AtSeq: at}
 		for _, name := range r.Pods {
-			want, got := explainPod(r.Log.Read, name, opts), explainPod(r.Log.Read, name, quick)
+			want, got := explainPod(whole, name, opts), explainPod(quick, name, opts)
 			if got != want {
 				t.Fatalf("pod %s at entry %d, from a snapshot:\n%s\nfrom the whole log:\n%s", name, at, got, want)
 			}
 		}
 		for _, name := range r.Groups {
-			want, got := explainGroup(r.Log.Read, name, opts), explainGroup(r.Log.Read, name, quick)
+			want, got := explainGroup(whole, name, opts), explainGroup(quick, name, opts)
 			if got != want {
 				t.Fatalf("group %s at entry %d, from a snapshot:\n%s\nfrom the whole log:\n%s", name, at, got, want)
 			}
@@ -57,17 +59,14 @@ func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 	r := replaytest.Record(t, 20)
 	unknown, known := 0, 0
 	for base := range r.Snapshots {
-		whole := explain.Options{Registry: plugins.NewRegistry()}
-		part := whole
-		part.Base = base
-		part.Restore = func(last uint64) (*scheduler.Machine, error) { return r.Restore(t, base, last), nil }
+		whole, part := replaytest.NewSource(r.Log, plugins.NewRegistry()).Log(), recorded(r, base).Log()
 		for _, name := range r.Pods {
 			namespace, pod, _ := strings.Cut(name, "/")
-			want, err := explain.Pod(context.Background(), r.Log.Read, namespace, pod, whole)
+			want, err := explain.Pod(context.Background(), whole, namespace, pod, explain.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := explain.Pod(context.Background(), r.From(base), namespace, pod, part)
+			got, err := explain.Pod(context.Background(), part, namespace, pod, explain.Options{})
 			if want.Gone != nil && want.Gone.Seq <= base {
 				if err == nil ||
 					!strings.Contains(err.Error(), fmt.Sprintf("what is known of it begins with entry %d", base+1)) {
@@ -113,14 +112,14 @@ func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 	}
 }
 
-func checkGroupBehind(t *testing.T, r *replaytest.Recording, base uint64, name string, whole, part explain.Options) {
+func checkGroupBehind(t *testing.T, r *replaytest.Recording, base uint64, name string, whole, part *history.Log) {
 	t.Helper()
 	namespace, group, _ := strings.Cut(name, "/")
-	want, err := explain.Group(context.Background(), r.Log.Read, namespace, group, whole)
+	want, err := explain.Group(context.Background(), whole, namespace, group, explain.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := explain.Group(context.Background(), r.From(base), namespace, group, part)
+	got, err := explain.Group(context.Background(), part, namespace, group, explain.Options{})
 	if want.Stage == "Gone" && err != nil {
 		if !strings.Contains(err.Error(), fmt.Sprintf("what is known of it begins with entry %d", base+1)) {
 			t.Errorf("group %s, gone before entry %d: %v", name, base, err)
@@ -202,11 +201,11 @@ func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
 		}
 		return m, nil
 	}
-	opts := explain.Options{Registry: plugins.NewRegistry()}
-	want := explainPod(log.Read, pod.Namespace+"/"+pod.Name, opts)
-	opts.Restore = restore
-	if got := explainPod(log.Read, pod.Namespace+"/"+pod.Name, opts); got != want || !strings.Contains(got, node) ||
-		node == "" {
+	source := replaytest.NewSource(log, plugins.NewRegistry())
+	want := explainPod(source.Log(), pod.Namespace+"/"+pod.Name, explain.Options{})
+	source.State = restore
+	got := explainPod(source.Log(), pod.Namespace+"/"+pod.Name, explain.Options{})
+	if got != want || !strings.Contains(got, node) || node == "" {
 		t.Errorf("from a snapshot:\n%s\nfrom the whole log:\n%s", got, want)
 	}
 }
@@ -214,8 +213,7 @@ func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
 // TestAPointBeforeWhatIsKnownIsRefused asks a log for the time before its first state.
 func TestAPointBeforeWhatIsKnownIsRefused(t *testing.T) {
 	r := replaytest.Record(t, 50)
-	opts := explain.Options{Registry: plugins.NewRegistry(), Base: 100,
-		Restore: func(last uint64) (*scheduler.Machine, error) { return r.Restore(t, 100, last), nil }}
+	part, opts := recorded(r, 100).Log(), explain.Options{}
 	for name, change := range map[string]func(*explain.Options){
 		"by number": func(o *explain.Options) { o.AtSeq = 99 },
 		"by time":   func(o *explain.Options) { o.AtTime = eventlog.TimeOf(workload.Start) },
@@ -223,7 +221,7 @@ func TestAPointBeforeWhatIsKnownIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts := opts
 			change(&opts)
-			_, err := explain.Pod(context.Background(), r.From(100), "default", "mistyped", opts)
+			_, err := explain.Pod(context.Background(), part, "default", "mistyped", opts)
 			if err == nil ||
 				!strings.Contains(err.Error(), "is before what is known: the first state is that after entry 100") {
 				t.Errorf("error %v", err)
@@ -231,15 +229,15 @@ func TestAPointBeforeWhatIsKnownIsRefused(t *testing.T) {
 		})
 	}
 	opts.AtSeq = 100
-	if _, err := explain.Pod(context.Background(), r.From(100), "default", "mistyped", opts); err != nil &&
+	if _, err := explain.Pod(context.Background(), part, "default", "mistyped", opts); err != nil &&
 		!strings.Contains(err.Error(), "mistyped") {
 		t.Errorf("at the first state itself: %v", err)
 	}
 }
 
-func explainPod(read explain.Reader, name string, opts explain.Options) string {
+func explainPod(log *history.Log, name string, opts explain.Options) string {
 	namespace, pod, _ := strings.Cut(name, "/")
-	x, err := explain.Pod(context.Background(), read, namespace, pod, opts)
+	x, err := explain.Pod(context.Background(), log, namespace, pod, opts)
 	if err != nil {
 		return err.Error()
 	}
@@ -248,9 +246,9 @@ func explainPod(read explain.Reader, name string, opts explain.Options) string {
 	return asJSON(x) + "\n" + text.String()
 }
 
-func explainGroup(read explain.Reader, name string, opts explain.Options) string {
+func explainGroup(log *history.Log, name string, opts explain.Options) string {
 	namespace, group, _ := strings.Cut(name, "/")
-	x, err := explain.Group(context.Background(), read, namespace, group, opts)
+	x, err := explain.Group(context.Background(), log, namespace, group, opts)
 	if err != nil {
 		return err.Error()
 	}

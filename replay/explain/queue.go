@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -63,7 +63,7 @@ func nextRetry(s *answer.QueuePlace, now answer.Instant) string {
 	switch s.State {
 	case queue.Active.String():
 		if s.Ahead > 0 {
-			return fmt.Sprintf("in its turn: %s before it", render.Count(int64(s.Ahead), "entity", "entities"))
+			return fmt.Sprintf("in its turn: %s before it", phrase.Count(int64(s.Ahead), "entity", "entities"))
 		}
 		return "with the next cycle"
 	case queue.InFlight.String():

@@ -9,7 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -62,8 +62,8 @@ func sayIfItNeverFits(x *answer.Reason) {
 	}
 	if s := &x.Now.Shortfall[0]; s.NeverFits() {
 		x.NextRetry = answer.NextRetry{Words: fmt.Sprintf(
-			"not before there are more nodes: it needs %s of %s %s in the cluster", render.Amount(s.Resource, s.Needed),
-			render.Amount(s.Resource, s.Allocatable), s.Resource)}
+			"not before there are more nodes: it needs %s of %s %s in the cluster", phrase.Amount(s.Resource, s.Needed),
+			phrase.Amount(s.Resource, s.Allocatable), s.Resource)}
 	}
 }
 
@@ -128,7 +128,7 @@ func (h *gangHistory) keptOut(m *scheduler.Machine, g *cluster.Group, byGang boo
 func (h *gangHistory) evictedBy(uid types.UID) string {
 	for _, x := range slices.Backward(h.preemptedBy.list) {
 		if slices.Contains(x.UIDs, uid) {
-			return fmt.Sprintf(": preempted by %s at %s (entry %d)", render.Preemptor(&x.By), x.Time,
+			return fmt.Sprintf(": preempted by %s at %s (entry %d)", phrase.Preemptor(&x.By), x.Time,
 				x.Seq)
 		}
 	}
@@ -243,20 +243,20 @@ func nextRetryOf(x *answer.Reason, tried bool, q *answer.QueuePlace) answer.Next
 	case answer.NoProfile:
 		return answer.NextRetry{Words: "when a configuration has a profile for it"}
 	case answer.Incomplete, answer.BeingEvicted:
-		return answer.NextRetry{Words: "when " + render.Count(int64(w.Members), "member more is", "members more are") +
+		return answer.NextRetry{Words: "when " + phrase.Count(int64(w.Members), "member more is", "members more are") +
 			" there"}
 	case answer.Gated:
-		words := "when " + render.List(w.Plugins, "a plugin") + " lets members in"
+		words := "when " + phrase.List(w.Plugins, "a plugin") + " lets members in"
 		if q != nil && q.RetryAt != 0 {
 			return answer.NextRetry{At: q.RetryAt, Words: words + "; asked again at " + q.RetryAt.String()}
 		}
 		return answer.NextRetry{Words: words}
 	case answer.HeldByPermit:
-		return answer.NextRetry{Words: "when " + render.List(w.Plugins, "the plugin that holds it") +
+		return answer.NextRetry{Words: "when " + phrase.List(w.Plugins, "the plugin that holds it") +
 			" lets it go, without another attempt; it is released at " + w.Until.String()}
 	case answer.WaitsForOthers:
 		if !tried {
-			return answer.NextRetry{Words: "when " + render.List(w.Groups, "the others") + " can be complete"}
+			return answer.NextRetry{Words: "when " + phrase.List(w.Groups, "the others") + " can be complete"}
 		}
 	}
 	if q == nil {

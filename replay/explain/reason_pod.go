@@ -6,14 +6,14 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // podReason is why the pod is pending, nil if it is not: its gang's reason, or one of its own.
 func podReason(s *podScan, r *rerun, x *answer.Pod, gang *gangHistory) *answer.Reason {
 	m := r.machine
-	p := m.Cluster().Pod(s.uid)
+	p := s.podIn(m)
 	if p == nil || p.Stage == cluster.Binding || p.Stage == cluster.Bound {
 		return nil
 	}
@@ -48,7 +48,7 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 		}
 		reason.Since = s.placed.at.Time
 		reason.NextRetry.Words = fmt.Sprintf("when %s lets it go, without another attempt; it is released at %s",
-			render.List(w.Plugins, "a plugin"), w.Until)
+			phrase.List(w.Plugins, "a plugin"), w.Until)
 	default:
 		reason.Since = answer.Instant(e.Timestamp())
 		if reason.Code == answer.Gated {
@@ -72,7 +72,7 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 	}
 	reason.Blocks = blocksFor(m, m.Queue().Find(s.uid))
 	x.Reason = reason // the text is made of it
-	reason.Predicate = render.PodPending(x)
+	reason.Predicate = phrase.PodPending(x)
 	reason.Message = "Pod " + x.Pod + " " + reason.Predicate
 	return reason
 }
@@ -146,10 +146,10 @@ func podPart(s *podScan, m *scheduler.Machine, p *cluster.Pod, gang *gangHistory
 	case tried && s.last.failed():
 		refusals := ownRefusals(refusalsOf(s.last.decision.Rejections))
 		return &answer.PodPart{Outcome: "NoNode", At: &s.last.at, Refusals: refusals,
-			Message: "No node was found for it: " + render.Refusals(refusals)}
+			Message: "No node was found for it: " + phrase.Refusals(refusals)}
 	case tried && s.bind != nil:
 		return &answer.PodPart{Outcome: "Released", At: &s.bind.Point, Node: s.bind.Node,
-			Message: fmt.Sprintf("Binding it to %s ended in %s", s.bind.Node, render.BindOutcome(s.bind))}
+			Message: fmt.Sprintf("Binding it to %s ended in %s", s.bind.Node, phrase.BindOutcome(s.bind))}
 	}
 	return &answer.PodPart{Outcome: "NotTried", Message: "The last attempt did not come to it"}
 }

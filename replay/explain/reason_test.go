@@ -47,7 +47,7 @@ func TestEveryCodeOfAReasonHasAStory(t *testing.T) {
 		last := cells[len(cells)-1]
 		_, story, ok := strings.Cut(last, "`explain/")
 		story, _, _ = strings.Cut(story, "`")
-		told, err := os.ReadFile(filepath.Join("..", "..", "transcripts", "testdata", "explain", story))
+		told, err := os.ReadFile(filepath.Join("..", "..", "test", "transcripts", "testdata", "explain", story))
 		if !ok || err != nil {
 			t.Errorf("the row of %s names no story: %q", code, last)
 		} else if !strings.Contains(string(told), fmt.Sprintf("\n \"code\": %q", code)) {
@@ -155,7 +155,7 @@ func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 			drawStep(rt, s)
 		}
 		since, settled := map[types.NamespacedName]*answer.Reason{}, map[types.NamespacedName]*answer.Reason{}
-		err := explain.ReasonsAlong(s.Log().Read, transcripts.Registry(),
+		err := explain.ReasonsAlong(s.Log(), transcripts.Registry(),
 			func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
 				if complaint := doubt(m, name, x); complaint != "" {
 					rt.Fatalf("entry %d, gang %s: %s: %+v", e.Seq, name, complaint, x)
@@ -289,7 +289,7 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 		want := map[types.NamespacedName]*answer.Reason{}
 		pending := map[string]bool{} // by name of each pod: whether it has yet to get its node for good
 		doomed := map[string]bool{}  // by name of each pod that has no node: whether it is to go
-		err = explain.ReasonsAlong(s.Log().Read, transcripts.Registry(),
+		err = explain.ReasonsAlong(s.Log(), transcripts.Registry(),
 			func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
 				if e.Seq != at {
 					return
@@ -306,8 +306,8 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 			rt.Fatal(err)
 		}
 		for name, is := range pending {
-			got, err := explain.Pod(context.Background(), s.Log().Read, "ml", name,
-				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			got, err := explain.Pod(context.Background(), wholeLog(s.Log()), "ml", name,
+				explain.Options{AtSeq: at})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -327,8 +327,8 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 			}
 		}
 		for name, x := range want {
-			got, err := explain.Group(context.Background(), s.Log().Read, name.Namespace, name.Name,
-				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			got, err := explain.Group(context.Background(), wholeLog(s.Log()), name.Namespace, name.Name,
+				explain.Options{AtSeq: at})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -352,8 +352,8 @@ func TestTheListsOfAnExplanationAreBounded(t *testing.T) {
 		s.Step(fmt.Sprintf("pod ml/o%d- cpu=1 count=100", i))
 		s.Step("advance 1s")
 	}
-	x, err := explain.Group(context.Background(), s.Log().Read, "ml", "g",
-		explain.Options{Registry: transcripts.Registry()})
+	x, err := explain.Group(context.Background(), wholeLog(s.Log()), "ml", "g",
+		explain.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

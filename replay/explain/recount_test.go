@@ -55,8 +55,8 @@ func TestEveryAmountIsThatOfTheEntryBesideIt(t *testing.T) {
 		}
 		at := rapid.Uint64Range(1, last).Draw(rt, "at")
 		for i := range 4 {
-			x, err := explain.Group(context.Background(), s.Log().Read, "ml", fmt.Sprintf("g%d", i),
-				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			x, err := explain.Group(context.Background(), wholeLog(s.Log()), "ml", fmt.Sprintf("g%d", i),
+				explain.Options{AtSeq: at})
 			if err != nil {
 				continue // it is not there yet
 			}
@@ -65,8 +65,8 @@ func TestEveryAmountIsThatOfTheEntryBesideIt(t *testing.T) {
 			counted, keptFromGangs = counted+c.n, keptFromGangs+c.keeps
 		}
 		for _, p := range stateAt(rt, s, at).Cluster().AllPods() {
-			x, err := explain.Pod(context.Background(), s.Log().Read, p.Object.Namespace, p.Object.Name,
-				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			x, err := explain.Pod(context.Background(), wholeLog(s.Log()), p.Object.Namespace, p.Object.Name,
+				explain.Options{AtSeq: at})
 			if err != nil {
 				rt.Fatal(err)
 			}

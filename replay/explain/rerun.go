@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -10,13 +9,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// rerun is the second reading of the log: it applies the entries up to the point in question and runs the
-// cycles of some decisions again on the way.
+// rerun is the second reading of the log: a visit to the states up to the point in question, which runs the cycles of
+// some decisions again on the way. It is the history.Visitor, and hands on what it sees to its watcher.
 type rerun struct {
-	opts    Options
+	*reading
+	watcher
 	at      answer.Point
 	machine *scheduler.Machine
 	wanted  map[uint64]recorded
@@ -32,12 +33,19 @@ type rerun struct {
 	asks   bool
 	trials map[queue.Key]*trial
 	failed error
-	leaps  *leaps // nil if every entry is applied
-	over   bool   // no later state means anything to the answer: the machine's may be an earlier one
 }
 
-func newRerun(opts Options, at answer.Point) *rerun {
-	return &rerun{opts: opts, at: at, last: at.Seq,
+// watcher looks at each entry of the second reading before and after it is applied.
+type watcher interface {
+	before(m *scheduler.Machine, e eventlog.Entry)
+	after(m *scheduler.Machine, e eventlog.Entry)
+	// needs says what has to be seen after a state, as history.Visitor has it. names are those of the selected entries.
+	needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need
+}
+
+func newRerun(r *reading) *rerun {
+	at := r.point()
+	return &rerun{reading: r, at: at, last: at.Seq,
 		wanted: map[uint64]recorded{}, done: map[uint64]*answer.Decision{},
 		preemptions: map[uint64]*answer.Preemption{}, asks: true, trials: map[queue.Key]*trial{}}
 }
@@ -45,9 +53,9 @@ func newRerun(opts Options, at answer.Point) *rerun {
 // startBefore says that the state before an entry is needed; 0 stands for the earliest there is.
 func (r *rerun) startBefore(seq uint64) { r.last = min(r.last, max(seq, 1)-1) }
 
-// start makes the state to begin with.
-func (r *rerun) start() (err error) {
-	r.machine, err = r.opts.state(r.last)
+// begin makes the state to begin with.
+func (r *rerun) begin() (err error) {
+	r.machine, err = r.log.Nearest(r.last)
 	return err
 }
 
@@ -99,66 +107,33 @@ func (r *rerun) preemption(d recorded) *answer.Preemption { return r.preemptions
 // explained returns what was asked for, nil for a decision that does not exist.
 func (r *rerun) explained(d recorded) *answer.Decision { return r.done[d.at.Seq] }
 
-// watcher looks at each entry of the second reading before and after it is applied.
-type watcher interface {
-	before(m *scheduler.Machine, e eventlog.Entry)
-	after(m *scheduler.Machine, e eventlog.Entry)
-	// rests reports whether no entry can mean anything to the watcher from a state on, that none of its names is in:
-	// those have known.
-	rests(m *scheduler.Machine, known *mentions) bool
-	// leapt is told that the reading goes on at a later state, and reports whether it could: nothing of what the
-	// watcher would have seen on the way is lost. If not, the watcher is as it was.
-	leapt(from, to *scheduler.Machine, known *mentions) bool
-	// over reports whether no later state means anything to what is told of the watcher, if no entry ahead names what
-	// is known.
-	over(m *scheduler.Machine, known *mentions) bool
-	// goesWith reports whether all that an entry ahead means, the next one that names what is known, is that it takes
-	// away what is told, so that it may be applied to the state at hand.
-	goesWith(m *scheduler.Machine, seq uint64, known *mentions) bool
+// run visits the states up to the point in question, before the eyes of w.
+func (r *rerun) run(w watcher) (err error) {
+	r.watcher = w
+	r.machine, err = r.Visit(r.ctx, r.machine, r)
+	return err
 }
 
-// run applies the entries up to the point in question, before the eyes of w.
-func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
-	if err := r.leap(w); err != nil {
-		return err
+var _ history.Visitor = (*rerun)(nil)
+
+// Before implements history.Visitor.
+func (r *rerun) Before(m *scheduler.Machine, e eventlog.Entry) {
+	r.machine = m
+	r.before(m, e)
+	if _, ok := r.preemptions[e.Seq]; ok {
+		r.preemptions[e.Seq] = preemptionOf(m, pointOf(e), e.Payload.(*eventlog.Decision), r.isOwn)
 	}
-	for !r.over && r.machine.Seq() < r.at.Seq {
-		if err := r.walk(ctx, read, w); err != nil {
-			return err
-		}
+	if d, ok := r.wanted[e.Seq]; ok {
+		r.done[e.Seq] = r.again(d)
+	} else if r.alsoWanted != nil && r.alsoWanted(e) {
+		r.done[e.Seq] = r.again(recorded{pointOf(e), e.Payload.(*eventlog.Decision)})
 	}
-	return nil
 }
 
-// walk applies entries up to the point in question, or to where it leapt on.
-func (r *rerun) walk(ctx context.Context, read Reader, w watcher) error {
-	for e, err := range read(ctx, r.machine.Seq()+1) {
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		w.before(r.machine, e)
-		if _, ok := r.preemptions[e.Seq]; ok {
-			r.preemptions[e.Seq] = preemptionOf(r.machine, pointOf(e), e.Payload.(*eventlog.Decision), r.isOwn)
-		}
-		if d, ok := r.wanted[e.Seq]; ok {
-			r.done[e.Seq] = r.again(d)
-		} else if r.alsoWanted != nil && r.alsoWanted(e) {
-			r.done[e.Seq] = r.again(recorded{pointOf(e), e.Payload.(*eventlog.Decision)})
-		}
-		if err := r.machine.Apply(e); err != nil {
-			return fmt.Errorf("replay: %w", err)
-		}
-		w.after(r.machine, e)
-		r.opts.progress(e.Seq)
-		if err := r.leap(w); err != nil {
-			return err
-		}
-		if r.over || r.machine.Seq() != e.Seq || e.Seq == r.at.Seq {
-			return nil
-		}
-	}
-	return fmt.Errorf("entry %d is not in the log: its last one is %d", r.at.Seq, r.machine.Seq())
+// After implements history.Visitor.
+func (r *rerun) After(m *scheduler.Machine, e eventlog.Entry) { r.after(m, e) }
+
+// Needs implements history.Visitor.
+func (r *rerun) Needs(m *scheduler.Machine, ahead []uint64) history.Need {
+	return r.needs(m, ahead, r.Names())
 }

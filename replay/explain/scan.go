@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -55,72 +58,101 @@ type scanner interface {
 	found() bool
 	// missing is the error for when none has.
 	missing() *NotFoundError
+	// again returns a scanner for the same that has taken nothing.
+	again() scanner
+	// key is named by the entries by which it is found.
+	key() index.Key
 }
 
-// scanPrefix hands s the entries up to the point in question and returns the last one's place. If what is
-// looked for is not among them, it reads on for as long as it takes to say where it comes.
-func scanPrefix(ctx context.Context, read Reader, opts *Options, s scanner) (answer.Point, error) {
-	at, err := startScan(opts, s)
+// A reading is one question's reading of a log, up to the point in question.
+type reading struct {
+	ctx  context.Context
+	log  *history.Log
+	opts *Options
+	base uint64       // the entry behind which the log is known
+	from answer.Point // its place
+	// names are what the selected entries name, and may be added to before they are selected.
+	names *history.Names
+	whole bool // every entry is to be selected
+	*history.Selection
+}
+
+// ask reads a log for a question: the entries that concern it if the log has an index, and all if these do not do.
+func ask[T any](ctx context.Context, log *history.Log, opts *Options, question func(*reading) (T, error)) (T, error) {
+	var none T
+	base, err := log.Base()
 	if err != nil {
-		return at, err
+		return none, err
 	}
-	var missing *NotFoundError
-	for e, err := range read(ctx, opts.Base+1) {
+	x, err := question(&reading{ctx: ctx, log: log, opts: opts, base: base})
+	if errors.Is(err, history.ErrTooNarrow) {
+		x, err = question(&reading{ctx: ctx, log: log, opts: opts, base: base, whole: true})
+	}
+	return x, err
+}
+
+// start lets s look at the state behind which the log is known.
+func (r *reading) start(s scanner) error {
+	r.names = history.NewNames(s.key())
+	if r.base == 0 {
+		return nil
+	}
+	m, err := r.log.Nearest(r.base)
+	if err != nil {
+		return err
+	}
+	at := answer.Point{Seq: m.Seq(), Time: answer.Instant(m.Now())}
+	switch {
+	case r.opts.AtSeq > 0 && r.opts.AtSeq < at.Seq:
+		return fmt.Errorf("entry %d is before what is known: the first state is that after %s", r.opts.AtSeq, at)
+	case r.opts.AtTime > 0 && r.opts.AtTime < m.Now():
+		return fmt.Errorf("%s is before what is known: the first state is that after %s",
+			answer.Instant(r.opts.AtTime), at)
+	}
+	r.from = at
+	s.startFrom(m)
+	return nil
+}
+
+// selectFor selects the entries that concern the question.
+func (r *reading) selectFor(learn history.Learner) (err error) {
+	if r.whole {
+		r.Selection, err = r.log.All(r.ctx, r.opts.bound())
+	} else {
+		r.Selection, err = r.log.Select(r.ctx, r.opts.bound(), r.names, learn)
+	}
+	return err
+}
+
+// scan hands s the selected entries. If what is looked for is not among them, the error says where it comes.
+func (r *reading) scan(s scanner) error {
+	for e, err := range r.Entries(r.ctx) {
 		if err != nil {
-			return at, err
-		}
-		if err := ctx.Err(); err != nil {
-			return at, err
-		}
-		if missing == nil && !opts.reaches(e) {
-			if s.found() {
-				return at, nil
-			}
-			missing = s.missing()
-			missing.KnownFrom = opts.knownFrom()
+			return err
 		}
 		s.take(e)
-		if missing == nil {
-			at = pointOf(e)
-		} else if s.found() {
-			first := pointOf(e)
-			missing.At, missing.First = at, &first
-			return at, missing
-		}
-		opts.progress(e.Seq)
 	}
-	switch {
-	case missing == nil && opts.AtSeq > at.Seq:
-		return at, fmt.Errorf("entry %d is not in the log: its last one is %d", opts.AtSeq, at.Seq)
-	case missing == nil && !s.found():
-		missing = s.missing()
-		missing.KnownFrom = opts.knownFrom()
-	case missing == nil:
-		return at, nil
+	if s.found() {
+		return nil
 	}
-	missing.At = at
-	return at, missing
+	return r.missing(s)
 }
 
-// startScan lets s look at the state behind which the log is known, and returns that entry's place.
-func startScan(opts *Options, s scanner) (at answer.Point, err error) {
-	if opts.Base == 0 {
-		return at, nil
+// point returns the point in question, once the entries were read.
+func (r *reading) point() answer.Point {
+	at := r.At()
+	if at.Seq == r.base {
+		return r.from
 	}
-	m, err := opts.state(opts.Base)
-	if err != nil {
-		return at, err
+	return answer.Point{Seq: at.Seq, Time: answer.Instant(at.Time)}
+}
+
+// knownFrom is the first entry of which the log tells, 0 if that is the first there was.
+func (r *reading) knownFrom() uint64 {
+	if r.base == 0 {
+		return 0
 	}
-	at = answer.Point{Seq: m.Seq(), Time: answer.Instant(m.Now())}
-	switch {
-	case opts.AtSeq > 0 && opts.AtSeq < at.Seq:
-		return at, fmt.Errorf("entry %d is before what is known: the first state is that after %s", opts.AtSeq, at)
-	case opts.AtTime > 0 && opts.AtTime < m.Now():
-		return at, fmt.Errorf("%s is before what is known: the first state is that after %s",
-			answer.Instant(opts.AtTime), at)
-	}
-	s.startFrom(m)
-	return at, nil
+	return r.base + 1
 }
 
 // gangOf returns the gang whose member or PodGroup the entry brings; ok is false for another one.
@@ -132,4 +164,57 @@ func gangOf(p *eventlog.Upserted) (name types.NamespacedName, ok bool) {
 		return types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()}, true
 	}
 	return name, false
+}
+
+// missing returns the error for a name that no entry up to the point in question has. The scanner was handed the
+// selected ones.
+func (r *reading) missing(s scanner) error {
+	missing := s.missing()
+	if missing.Composite && !r.Whole() {
+		return history.ErrTooNarrow
+	}
+	missing.At, missing.KnownFrom = r.point(), r.knownFrom()
+	for e, err := range r.Behind(r.ctx, s.key()) {
+		if err != nil {
+			return err
+		}
+		if s.take(e); s.found() {
+			first := pointOf(e)
+			missing.First = &first
+			return missing
+		}
+	}
+	if r.Whole() {
+		return missing
+	}
+	again := s.again()
+	if err := r.lookForNames(again); err != nil {
+		return err
+	}
+	missing.Similar = again.missing().Similar
+	return missing
+}
+
+// lookForNames hands a scanner the newest state that is recentNames entries before the point in question, or the first
+// one, and all entries from there on.
+func (r *reading) lookForNames(s scanner) error {
+	at := r.At().Seq
+	m, err := r.log.Nearest(at - min(at, r.opts.recentNames()))
+	if err != nil {
+		return err
+	}
+	if m.Seq() > 0 {
+		s.startFrom(m)
+	}
+	if m.Seq() >= at {
+		return nil
+	}
+	between := history.Query{From: m.Seq() + 1, To: history.Bound{Seq: at}}
+	for e, err := range r.log.Entries(r.ctx, between) {
+		if err != nil {
+			return err
+		}
+		s.take(e)
+	}
+	return nil
 }

@@ -16,7 +16,15 @@ type compositeScan struct {
 	firsts map[types.NamespacedName]answer.Point
 }
 
+func newCompositeScan(namespace, name string) *compositeScan {
+	return &compositeScan{groupScan: newGroupScan(namespace, name), firsts: map[types.NamespacedName]answer.Point{}}
+}
+
 func (s *compositeScan) found() bool { return s.seen != nil }
+
+func (s *compositeScan) again() scanner {
+	return newCompositeScan(s.name.Namespace, s.name.Name)
+}
 
 func (s *compositeScan) missing() *NotFoundError {
 	return &NotFoundError{Kind: "CompositePodGroup", Name: s.name.String(), Similar: s.near.list()}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -44,6 +45,10 @@ func newGroupScan(namespace, name string) *groupScan {
 }
 
 func (s *groupScan) found() bool { return s.first != nil }
+
+func (s *groupScan) again() scanner { return newGroupScan(s.name.Namespace, s.name.Name) }
+
+func (s *groupScan) key() index.Key { return index.Group(s.name) }
 
 func (s *groupScan) missing() *NotFoundError {
 	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list(), Composite: s.composite ||

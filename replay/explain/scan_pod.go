@@ -9,7 +9,9 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -73,6 +75,8 @@ type podScan struct {
 	earlierPreempted int        // how many came before those
 
 	results []*answer.EvictResult // what was last heard of each eviction that these decisions asked for
+
+	own []uint64 // if it is gone: the entries that may name the pod itself, or begin an epoch
 }
 
 func newPodScan(namespace, name string) *podScan {
@@ -84,6 +88,10 @@ func newPodScan(namespace, name string) *podScan {
 }
 
 func (s *podScan) found() bool { return s.seen }
+
+func (s *podScan) again() scanner { return newPodScan(s.name.Namespace, s.name.Name) }
+
+func (s *podScan) key() index.Key { return index.Pod(s.name) }
 
 func (s *podScan) missing() *NotFoundError {
 	return &NotFoundError{Kind: "pod", Name: s.name.String(), Similar: s.near.list()}
@@ -249,18 +257,6 @@ func (s *podScan) bound() bool {
 		s.placed.exists() && s.placed.at == s.last.at && s.placed.decision.Node == s.bind.Node
 }
 
-// history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
-func (s *podScan) history(knownFrom uint64) *gangHistory {
-	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bound() {
-		return nil
-	}
-	first := s.gangs[s.group]
-	if knownFrom > 0 {
-		first = answer.Point{} // it may have been there before
-	}
-	return &gangHistory{group: s.group, first: &first}
-}
-
 // before and after make the second reading one for the pod by itself.
 func (s *podScan) before(*scheduler.Machine, eventlog.Entry) {}
 
@@ -277,4 +273,48 @@ func (s *podScan) noteStanding(m *scheduler.Machine) {
 	if entity := m.Queue().Find(s.uid); entity != nil && !entity.Resize() {
 		s.attempts, s.firstQueued = entity.Attempts(), entity.FirstActive()
 	}
+}
+
+// podIn returns the pod in the last state that was visited, nil if it was gone at the point in question. That state may
+// be one before it went.
+func (s *podScan) podIn(m *scheduler.Machine) *cluster.Pod {
+	if s.wentBehind(m) {
+		return nil
+	}
+	return m.Cluster().Pod(s.uid)
+}
+
+// wentBehind reports whether the pod is deleted behind a state.
+func (s *podScan) wentBehind(m *scheduler.Machine) bool {
+	return s.gone != nil && s.goneHow == "Deleted" && s.gone.Seq > m.Seq()
+}
+
+// needs says that only entries that name the pod, its gang or its node change what is told of it. If it is gone, or
+// bound, no later state does either, unless something was asked of the world for it, or its victims are told.
+func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
+	p := m.Cluster().Pod(s.uid)
+	if m.Queue().Find(s.uid) != nil || s.lostTo.exists() || len(s.preempted) > 0 ||
+		m.AskedBy(s.uid, scheduler.Evict) > 0 || m.AskedBy(s.uid, scheduler.Bind) > 0 ||
+		p != nil && (p.Stage != cluster.Bound || !knows(names, p)) {
+		return history.SelectedEntries
+	}
+	if s.gone != nil {
+		ahead = s.ownAhead(ahead)
+		if p != nil && s.wentBehind(m) && len(ahead) == 1 && ahead[0] == s.gone.Seq {
+			return history.NothingMore // all that is left to tell is that it goes
+		}
+	}
+	if len(ahead) == 0 && (p == nil || p.Group == nil || p.Group.Composite() == nil && knowsMembers(names, p.Group)) {
+		return history.NothingMore
+	}
+	return history.SelectedEntries
+}
+
+// ownAhead returns which of the entries ahead count for a pod that is gone.
+func (s *podScan) ownAhead(ahead []uint64) []uint64 {
+	if len(ahead) == 0 {
+		return nil
+	}
+	i, _ := slices.BinarySearch(s.own, ahead[0])
+	return s.own[i:]
 }

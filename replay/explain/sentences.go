@@ -8,7 +8,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -18,7 +18,7 @@ func (h *gangHistory) say(x *answer.Reason, r *rerun, g *cluster.Group, f *failu
 	x.Message = "Gang " + x.Group + " " + x.Predicate
 	if x.BeyondMinimum > 0 {
 		x.Message = fmt.Sprintf("Gang %s has its minimum on nodes, and %s pending: it %s", x.Group,
-			render.Count(int64(x.BeyondMinimum), "member more is", "members more are"), x.Predicate)
+			phrase.Count(int64(x.BeyondMinimum), "member more is", "members more are"), x.Predicate)
 	}
 }
 
@@ -50,7 +50,7 @@ func withLast(x *answer.Reason, now, last string) string {
 func lastAttempt(x *answer.Reason, r *rerun, f *failure) string {
 	if x.Code == answer.FailedBefore {
 		return fmt.Sprintf("it had its %s before entry %d, with which what is known begins",
-			render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+			phrase.Count(int64(x.Attempts), "attempt", "attempts"), r.knownFrom())
 	}
 	if f == nil || f == failedBeforeItJoined || !f.known() {
 		return ""
@@ -89,7 +89,7 @@ func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, 
 		return shortOfMembers(x, g)
 	case answer.HeldByPermit:
 		return fmt.Sprintf("has the %s on nodes, and waits for %s, until %s at the latest", membersNeeded(g),
-			render.List(x.WaitsFor.Plugins, "a plugin"), x.WaitsFor.Until)
+			phrase.List(x.WaitsFor.Plugins, "a plugin"), x.WaitsFor.Until)
 	case answer.WaitsForOthers:
 		if f == failedBeforeItJoined {
 			return "waits for those that it is admitted together with: " +
@@ -98,9 +98,9 @@ func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, 
 		return waitsForOthers(x, r, g, f)
 	case answer.FailedBefore:
 		text := fmt.Sprintf("had its %s before entry %d, with which what is known begins",
-			render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+			phrase.Count(int64(x.Attempts), "attempt", "attempts"), r.knownFrom())
 		if len(x.Shortfall) > 0 {
-			text += "; it " + render.Shortfall(&x.Shortfall[0], r.at)
+			text += "; it " + phrase.Shortfall(&x.Shortfall[0], r.at)
 		}
 		return text + "; it is tried " + x.NextRetry.Words
 	case answer.Backoff:
@@ -128,16 +128,16 @@ func beingEvictedText(r *rerun, h *gangHistory, g *cluster.Group) string {
 		default:
 			text = "asked to go"
 		}
-		if unknown = unknown || by <= r.opts.Base; !slices.Contains(asked, text) {
+		if unknown = unknown || by <= r.base; !slices.Contains(asked, text) {
 			asked = append(asked, text)
 		}
 	}
-	text := fmt.Sprintf("is being evicted: %s left, %s", render.Count(int64(len(g.Members())), "member is",
+	text := fmt.Sprintf("is being evicted: %s left, %s", phrase.Count(int64(len(g.Members())), "member is",
 		"members are"), strings.Join(asked[:min(2, len(asked))], ", "))
 	if len(asked) > 2 {
 		text += ", and more"
 	}
-	if from := r.opts.knownFrom(); unknown && from > 0 {
+	if from := r.knownFrom(); unknown && from > 0 {
 		text += fmt.Sprintf(", before what is known begins with entry %d", from)
 	}
 	return text
@@ -155,7 +155,7 @@ func undeclaredText(g *cluster.Group) string {
 		return fmt.Sprintf("waits for composite pod group %s: there is no such object", g.Composite())
 	}
 	return fmt.Sprintf("waits for its PodGroup: there is no such object, and %s",
-		render.Count(int64(len(g.Members())), "pod names it", "pods name it"))
+		phrase.Count(int64(len(g.Members())), "pod names it", "pods name it"))
 }
 
 // shortOfMembers says how many members there are, and what keeps out those that do not count.
@@ -173,10 +173,10 @@ func shortOfMembers(x *answer.Reason, g *cluster.Group) string {
 			return text + ", and more"
 		}
 		if k.Plugin == "" {
-			text += fmt.Sprintf("; %s %s", render.Count(int64(k.Count), "more is", "more are"),
+			text += fmt.Sprintf("; %s %s", phrase.Count(int64(k.Count), "more is", "more are"),
 				strings.TrimPrefix(k.Message, "is "))
 		} else {
-			text += fmt.Sprintf("; %s kept out by %s: %s", render.Count(int64(k.Count), more+"is", more+"are"),
+			text += fmt.Sprintf("; %s kept out by %s: %s", phrase.Count(int64(k.Count), more+"is", more+"are"),
 				k.Plugin, k.Message)
 		}
 	}
@@ -237,23 +237,23 @@ func failedText(x *answer.Reason, r *rerun, f *failure) string {
 	switch f.code {
 	case answer.LacksRoom:
 		if len(x.Shortfall) > 0 {
-			return render.Shortfall(&x.Shortfall[0], r.at)
+			return phrase.Shortfall(&x.Shortfall[0], r.at)
 		}
-		return render.GangRefusal(x.Refusals, f.gang.String())
+		return phrase.GangRefusal(x.Refusals, f.gang.String())
 	case answer.PluginFailed:
-		return fmt.Sprintf("is stopped at member %s: %s", x.Member, render.Refusals(x.Refusals))
+		return fmt.Sprintf("is stopped at member %s: %s", x.Member, phrase.Refusals(x.Refusals))
 	case answer.PermitTimedOut:
 		return fmt.Sprintf("gave its nodes back at %s (entry %d): member %s was held until its deadline", f.at.Time,
 			f.at.Seq, x.Member)
 	case answer.BrokenOff:
 		if f.by != nil {
-			return fmt.Sprintf("gave its nodes back at %s (entry %d): %s", f.at.Time, f.at.Seq, render.LostTo(f.by))
+			return fmt.Sprintf("gave its nodes back at %s (entry %d): %s", f.at.Time, f.at.Seq, phrase.LostTo(f.by))
 		}
 		return fmt.Sprintf("gave its nodes back at %s (entry %d), at member %s: %s", f.at.Time, f.at.Seq, x.Member,
-			render.Refusals(x.Refusals))
+			phrase.Refusals(x.Refusals))
 	case answer.BindFailed:
 		return fmt.Sprintf("lost a member at %s (entry %d): binding %s to %s ended in %s", f.at.Time, f.at.Seq, f.pod,
-			f.bind.Node, render.BindOutcome(f.bind))
+			f.bind.Node, phrase.BindOutcome(f.bind))
 	}
 	return unplaceableText(x, r.explained(f.recorded), f)
 }
@@ -261,9 +261,9 @@ func failedText(x *answer.Reason, r *rerun, f *failure) string {
 // unplaceableText says for which member no node was found; d is the decision that ended the attempt, nil if it was not
 // explained.
 func unplaceableText(x *answer.Reason, d *answer.Decision, f *failure) string {
-	why := render.Refusals(x.Refusals)
+	why := phrase.Refusals(x.Refusals)
 	if d != nil && d.Pod == x.Member {
-		why = render.NoNode(d, f.at)
+		why = phrase.NoNode(d, f.at)
 	}
 	text := fmt.Sprintf("is stopped at member %s: %s", x.Member, why)
 	if slices.ContainsFunc(x.Refusals, func(r answer.Refusal) bool { return r.Nodes > 0 }) {
@@ -274,7 +274,7 @@ func unplaceableText(x *answer.Reason, d *answer.Decision, f *failure) string {
 		others += row.Count
 	}
 	if others > 0 {
-		text += fmt.Sprintf("; nor for %s", render.Count(int64(others), "other", "others"))
+		text += fmt.Sprintf("; nor for %s", phrase.Count(int64(others), "other", "others"))
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
@@ -36,11 +37,12 @@ func TestATraceIsThatOfTheRecordedCycle(t *testing.T) {
 		if !ok {
 			continue
 		}
-		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: e.Seq, Trace: true}
-		whole := tracedDecision(t, s, d, opts)
-		opts.Base = e.Seq - 1
-		opts.Restore = func(uint64) (*scheduler.Machine, error) { return stateAfter(s.Log().Read, e.Seq-1) }
-		if cut := tracedDecision(t, s, d, opts); !cmp.Equal(whole.Trace, cut.Trace) {
+		opts := explain.Options{AtSeq: e.Seq, Trace: true}
+		whole := tracedDecision(t, wholeLog(s.Log()), d, opts)
+		later := storySource(s.Log())
+		later.Known = e.Seq - 1
+		later.State = func(uint64) (*scheduler.Machine, error) { return wholeLog(s.Log()).At(t.Context(), e.Seq-1) }
+		if cut := tracedDecision(t, later.Log(), d, opts); !cmp.Equal(whole.Trace, cut.Trace) {
 			t.Errorf("entry %d: from the state before it another trace is told:\n%s", e.Seq,
 				cmp.Diff(whole.Trace, cut.Trace))
 		}
@@ -54,24 +56,10 @@ func TestATraceIsThatOfTheRecordedCycle(t *testing.T) {
 	}
 }
 
-// stateAfter applies the entries of a log up to one.
-func stateAfter(read explain.Reader, seq uint64) (*scheduler.Machine, error) {
-	m := scheduler.New(transcripts.Registry())
-	for e, err := range stopAfter(read, seq)(context.Background(), 1) {
-		if err != nil {
-			return nil, err
-		}
-		if err := m.Apply(e); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
-}
-
 // tracedDecision explains the pod of a decision at its entry.
-func tracedDecision(t *testing.T, s *transcripts.Player, d *eventlog.Decision, opts explain.Options) *answer.Decision {
+func tracedDecision(t *testing.T, log *history.Log, d *eventlog.Decision, opts explain.Options) *answer.Decision {
 	t.Helper()
-	x, err := explain.Pod(context.Background(), s.Log().Read, d.Namespace, d.Name, opts)
+	x, err := explain.Pod(context.Background(), log, d.Namespace, d.Name, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,15 +116,14 @@ func TestWhatCannotBeTracedIsSaid(t *testing.T) {
 			b = d
 		}
 	}
-	first := uint64(5) // the epoch, the node, two pods, and the decision on a
-	read := tampered(s.Log().Read, func(d *eventlog.Decision) {
+	source := stopped(s.Log(), 5) // the epoch, the node, two pods, and the decision on a
+	source.Change = func(d *eventlog.Decision) {
 		if d.Name == "a" {
 			*d = *b
 			d.Cycle = 1
 		}
-	})
-	x, err := explain.Pod(context.Background(), stopAfter(read, first), "ml", "b",
-		explain.Options{Registry: transcripts.Registry(), Trace: true})
+	}
+	x, err := explain.Pod(context.Background(), source.Log(), "ml", "b", explain.Options{Trace: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -50,7 +50,7 @@ func (r *rerun) try(uid types.UID) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{r: r, own: r.own, now: now, unusable: unusable(nil), byPod: map[string]*answer.Decision{},
-		on: &rerun{opts: r.opts, at: r.at, machine: now.Machine(), done: map[uint64]*answer.Decision{}}}
+		on: &rerun{reading: r.reading, at: r.at, machine: now.Machine(), done: map[uint64]*answer.Decision{}}}
 	for {
 		trace := &framework.Trace{}
 		d, ok := now.Decide(trace)
@@ -135,7 +135,7 @@ func (t *trial) answer(g *cluster.Group) *answer.Trial {
 	x.Shortfall = as.Shortfall
 	switch {
 	case g == nil && t.decision != nil:
-		x.Message = render.NoNode(t.decision, t.r.at)
+		x.Message = phrase.NoNode(t.decision, t.r.at)
 	case g != nil && f.gang != g.Key() && !f.together:
 		x.Message = fmt.Sprintf("waits for gang %s, which it is admitted together with: that one %s", f.gang,
 			failedText(as, t.on, f))
@@ -177,5 +177,5 @@ func (t *trial) fitsText(g *cluster.Group) string {
 	if g == nil {
 		return "a node would take it now"
 	}
-	return fmt.Sprintf("would find nodes now for %s", render.Count(int64(t.found), "member", "members"))
+	return fmt.Sprintf("would find nodes now for %s", phrase.Count(int64(t.found), "member", "members"))
 }

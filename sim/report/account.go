@@ -8,24 +8,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Account is what a simulation counts on its way: pods, gangs, jobs, and what nodes offer and pods request over time.
-// The zero value is not ready; see NewAccount.
+// Account has the running counts of a simulation: pods, gangs, jobs, and the resources that nodes offer and pods
+// request over time. The zero value is not ready; see NewAccount.
 type Account struct {
 	nodes                  int
 	arrived, placed, ended int // of the workload's pods, each once
 	pending, running       int
-	setbacks               [outcomes]int // pods that went so, each time
+	disruptions            [outcomes]int // pods with this outcome, each time
 	podWaits, gangWaits    []time.Duration
-	podAgain, gangAgain    []time.Duration // waits of what came again
+	podAgain, gangAgain    []time.Duration // waits of pods and gangs that came again
 	gangsWaiting           int             // have members that wait for their minimum to be placed
 	gangJobs, podJobs      jobSums         // of gangs, and of pods of no group
 	groupJobs              jobSums         // of groups without a minimum
 	usage                  usage
-	// atLastEnd and atLastMove are the integrals when the last pod went and when anything last happened.
+	// atLastEnd and atLastMove are the integrals at the end of the last pod and at the last event.
 	atLastEnd, atLastMove []resourceUsage
 }
 
-// jobSums add up what JobMeans are of.
+// jobSums are the sums behind JobMeans.
 type jobSums struct {
 	placed, finished int
 	wait, slowdown   float64
@@ -70,7 +70,7 @@ func (s *Account) Pass(d time.Duration) {
 	}
 }
 
-// Moved notes that something happened now.
+// Moved notes that an event happened now.
 func (s *Account) Moved() { s.atLastMove = s.usage.totals(s.atLastMove) }
 
 // Arrived counts a pod that arrives, unbound, for the first time or again.
@@ -81,11 +81,11 @@ func (s *Account) Arrived(again bool) {
 	}
 }
 
-// Start is how a pod came to be bound.
+// Start describes how a pod was bound.
 type Start struct {
 	// Template is the pod, except for its identity.
 	Template *corev1.Pod
-	// Wait is the time that it had been there; Bound says that it arrived with its node and waited for none.
+	// Wait is the time since its arrival; Bound says that it arrived with its node and waited for none.
 	Wait  time.Duration
 	Bound bool
 	// Placed says that it had been bound before, Again that it came again.
@@ -108,13 +108,13 @@ func (s *Account) Started(how Start) {
 	s.usage.use(how.Template, +1)
 }
 
-// Stopped takes a bound pod's requests away.
+// Stopped subtracts a bound pod's requests.
 func (s *Account) Stopped(template *corev1.Pod) { s.running--; s.usage.use(template, -1) }
 
-// Left counts off an unbound pod.
+// Left subtracts an unbound pod.
 func (s *Account) Left() { s.pending-- }
 
-// Gone notes that a pod is gone, after Stopped or Left, and whether it will come again.
+// Gone notes the end of a pod, after Stopped or Left, and whether it will come again.
 func (s *Account) Gone(comesAgain bool) {
 	if !comesAgain {
 		s.ended++
@@ -122,10 +122,9 @@ func (s *Account) Gone(comesAgain bool) {
 	s.atLastEnd = s.usage.totals(s.atLastEnd)
 }
 
-// SetBack counts a pod that is preempted, lost or evicted, after a run of that length, and returns for how many seconds
-// it held GPUs.
-func (s *Account) SetBack(how Outcome, template *corev1.Pod, ran time.Duration) (gpuSeconds float64) {
-	s.setbacks[how]++
+// Disrupted counts a pod that is preempted, lost or evicted after a run of that length, and returns its GPU-seconds.
+func (s *Account) Disrupted(how Outcome, template *corev1.Pod, ran time.Duration) (gpuSeconds float64) {
+	s.disruptions[how]++
 	return s.usage.lose(how, template, ran)
 }
 
@@ -138,7 +137,7 @@ func (s *Account) GangPlaced(wait time.Duration, again bool) {
 	}
 }
 
-// Progress returns how many of the workload's pods have arrived, were ever bound, and are gone permanently.
+// Progress returns the numbers of the workload's pods that have arrived, were ever bound, and have ended permanently.
 func (s *Account) Progress() (arrived, bound, ended int) { return s.arrived, s.placed, s.ended }
 
 // NodeJoined counts a node that joins.
@@ -147,13 +146,13 @@ func (s *Account) NodeJoined(node *corev1.Node) {
 	s.Offer(node, +1)
 }
 
-// Offer adds (+1) or takes away (-1) what a node offers.
+// Offer adds (+1) or subtracts (-1) a node's resources.
 func (s *Account) Offer(node *corev1.Node, sign int64) { s.usage.offer(node, sign) }
 
 // GangWaits counts a gang that has begun (+1), or ceased (-1), to have members that wait for its minimum to be placed.
 func (s *Account) GangWaits(sign int) { s.gangsWaiting += sign }
 
-// Job is what kind of job it is.
+// Job is a kind of job.
 type Job uint8
 
 const (
@@ -161,7 +160,7 @@ const (
 	SinglePod Job = iota
 	// Gang: a group that asks for a minimum.
 	Gang
-	// Group: a group that asks for none.
+	// Group: a group without a minimum.
 	Group
 )
 
@@ -172,19 +171,19 @@ func (s *Account) jobs(kind Job) *jobSums {
 // JobPlaced counts a job that was placed for the first time.
 func (s *Account) JobPlaced(kind Job, wait time.Duration) { s.jobs(kind).place(wait) }
 
-// JobCompleted counts a job that has completed: how long its last run took, and how long it did not run from the
-// instant at which it was complete.
+// JobCompleted counts a job that has completed: the length of its last run, and the rest of the time since it was
+// complete.
 func (s *Account) JobCompleted(kind Job, wait, run time.Duration) { s.jobs(kind).finish(wait, run) }
 
-// Results are what became of the workload. Placed is filled in by Account.Summary.
+// Results are the outcomes of the workload. Account.Summary fills in Placed.
 type Results struct {
 	Pods, Gangs Outcomes
 	Requeued    Requeued
 	Waiting     StillWaiting
 }
 
-// Summary sums up a simulation from start, in which the last thing happened after span. It has everything but the
-// scheduler's own speed; see Summary.Measured.
+// Summary sums up a simulation from start, with the last event after span. It has everything but the scheduler's own
+// speed; see Summary.Measured.
 func (s *Account) Summary(start time.Time, span time.Duration, results Results) Summary {
 	sum := Summary{
 		Start: start, End: start.Add(span), SpanSeconds: span.Seconds(), Nodes: s.nodes,

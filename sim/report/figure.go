@@ -19,7 +19,7 @@ const (
 	queueHeight = 110
 )
 
-// maxShares is how many resources' utilisation is drawn.
+// maxShares is the largest number of resources whose utilisation is drawn.
 const maxShares = 5
 
 // Figure draws the timeline of the simulation that the summary sums up. The queue policy is named in the subtitle,
@@ -34,7 +34,7 @@ func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure
 	shares := svgplot.Panel{Title: "Utilisation: what pods on nodes request of what nodes offer", Share: true,
 		Height: shareHeight}
 	for _, l := range t.Shares() {
-		// Extended resources have a domain's name: GPUs and their like. Memory is hardly ever what is short.
+		// Extended resources, such as GPUs, have a domain's name. Memory is hardly ever the scarce resource.
 		if drawn := l.Name == string(corev1.ResourceCPU) || strings.Contains(l.Name, "/"); drawn &&
 			len(shares.Lines) < maxShares {
 			shares.Lines = append(shares.Lines, plotLine(l))
@@ -52,14 +52,14 @@ func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure
 			svgplot.Panel{Title: "Queue: gangs that wait for their minimum", Height: queueHeight,
 				Lines: []svgplot.Line{plotLine(t.PendingGangs())}})
 	}
-	if setbacks := t.Setbacks(); len(setbacks) > 0 {
+	if disruptions := t.Disruptions(); len(disruptions) > 0 {
 		panel := svgplot.Panel{Title: "Pods that were preempted, lost with a node, or evicted with their gang, so far",
 			Height: queueHeight}
-		for _, l := range setbacks {
+		for _, l := range disruptions {
 			panel.Lines = append(panel.Lines, plotLine(l))
 		}
-		if len(setbacks) == 1 {
-			panel.Title = fmt.Sprintf("Pods that were %s, so far", setbacks[0].Name)
+		if len(disruptions) == 1 {
+			panel.Title = fmt.Sprintf("Pods that were %s, so far", disruptions[0].Name)
 		}
 		f.Panels = append(f.Panels, panel)
 	}
@@ -67,7 +67,7 @@ func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure
 	return f
 }
 
-// subtitle sums up in a line.
+// subtitle sums the simulation up in a line.
 func subtitle(queuePolicy string, sum Summary) string {
 	text := outcomeText(sum.Pods, "pod", "pods")
 	if sum.Gangs.Total > 0 {
@@ -89,7 +89,7 @@ func subtitle(queuePolicy string, sum Summary) string {
 	return text
 }
 
-// outcomeText says how many there are and what became of them.
+// outcomeText states the total and the outcomes.
 func outcomeText(c Outcomes, one, several string) string {
 	if c.Total == 0 {
 		return "no " + several

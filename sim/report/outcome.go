@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Outcome is what became of a pod, or of a group, by the end of a simulation. Each has exactly one.
+// Outcome is the outcome of a pod, or of a group, at the end of a simulation. Each has exactly one.
 type Outcome uint8
 
 const (
-	// NotArrived: it had not come when the simulation ended, or never had its turn.
+	// NotArrived: it had not arrived when the simulation ended, or never had its turn.
 	NotArrived Outcome = iota
-	// Pending: it came and never had a node; a group, never its minimum on nodes.
+	// Pending: it arrived and never had a node; a group never had its minimum on nodes.
 	Pending
 	// PendingAgain: it was preempted, evicted or lost, came again, and has no node yet.
 	PendingAgain
 	// Running: it is on a node; a group, its minimum is.
 	Running
-	// Completed: it ran to its planned end; of a group, as many as its minimum did, and none runs.
+	// Completed: it ran to its planned end; of a group, as many members as its minimum did, and none runs.
 	Completed
 	// Preempted: it was evicted for pods of a higher priority, and did not come again.
 	Preempted
@@ -33,8 +33,8 @@ const (
 	outcomes = int(Withdrawn) + 1
 )
 
-// IsSetback reports whether the outcome of a pod takes work away that somebody may want to have done again.
-func (o Outcome) IsSetback() bool { return o == Preempted || o == Lost || o == Evicted }
+// IsDisruption reports whether a pod with the outcome loses work that may have to be done again.
+func (o Outcome) IsDisruption() bool { return o == Preempted || o == Lost || o == Evicted }
 
 var outcomeNames = [outcomes]string{
 	NotArrived: "not arrived", Pending: "pending", PendingAgain: "pending again", Running: "running",
@@ -42,7 +42,7 @@ var outcomeNames = [outcomes]string{
 	Withdrawn: "withdrawn",
 }
 
-// String is the outcome as the report has it.
+// String is the name of the outcome in the report.
 func (o Outcome) String() string {
 	if int(o) >= outcomes {
 		return fmt.Sprintf("outcome %d", o)
@@ -52,11 +52,12 @@ func (o Outcome) String() string {
 
 // Outcomes counts pods, or gangs, by their outcome: Total is the sum of all other fields but Placed.
 type Outcomes struct {
-	// Total is how many the workload has.
+	// Total is the number in the workload.
 	Total int `json:"total"`
-	// Placed is how many were ever on a node, those included that arrived bound; of gangs, with their minimum.
+	// Placed is the number that were ever on a node, including the ones that arrived bound; of gangs, with their
+	// minimum.
 	Placed int `json:"placed"`
-	// The others are the Outcome of that name each.
+	// The others count the Outcome of their name.
 	Completed    int `json:"completed"`
 	Running      int `json:"running"`
 	Preempted    int `json:"preempted"`
@@ -84,7 +85,7 @@ func (c *Outcomes) of(o Outcome) *int {
 	}[o]
 }
 
-// String is the counts for people: how many there are, and what became of them.
+// String is the counts for people: the total, and the outcomes.
 func (c Outcomes) String() string {
 	if c.Total == 0 {
 		return "none"
@@ -92,8 +93,8 @@ func (c Outcomes) String() string {
 	return fmt.Sprintf("%d: %s", c.Total, c.parts(true))
 }
 
-// parts names the counts that are not zero, in the order of what people ask for first; with always, also how many
-// completed and how many are pending.
+// parts names the counts that are not zero, the most wanted first; with always, also the numbers of completed and
+// pending ones.
 func (c Outcomes) parts(always bool) string {
 	var parts []string
 	for _, p := range []struct {
@@ -111,19 +112,20 @@ func (c Outcomes) parts(always bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// Setbacks is what befell a pod, or the pods of a group.
-type Setbacks struct {
-	// Preempted, Lost and Evicted are how often one of the pods went so, whatever became of it then; CameAgain is the
-	// number of times that one came again.
+// Disruptions are the disruptions of a pod, or of the pods of a group.
+type Disruptions struct {
+	// Preempted, Lost and Evicted count the pods with this outcome, each time; CameAgain counts the pods that came
+	// again.
 	Preempted, Lost, Evicted, CameAgain int
-	// By names what preempted them, as NAMESPACE/NAME of a gang or else a pod, each once, in the order of time.
+	// By names the entities that preempted them, as NAMESPACE/NAME of a gang or else a pod, each once, in the order of
+	// time.
 	By []string
-	// GPUSeconds is for how many seconds GPUs were held for what was not completed because of it.
+	// GPUSeconds is the number of seconds for which GPUs were held for work that was not completed because of it.
 	GPUSeconds float64
 }
 
-// Note notes that a pod went so, by whom ("" if it is not known or nobody), and what its run had cost.
-func (s *Setbacks) Note(how Outcome, by string, gpuSeconds float64) {
+// Note records one disruption: its kind, the cause ("" if it is unknown), and the GPU-seconds of the run.
+func (s *Disruptions) Note(how Outcome, by string, gpuSeconds float64) {
 	switch how {
 	case Preempted:
 		s.Preempted++
@@ -144,30 +146,30 @@ func (s *Setbacks) Note(how Outcome, by string, gpuSeconds float64) {
 	s.By = append(s.By, by)
 }
 
-// Requeued says what became of pods that were preempted, lost or evicted, and of the gangs that they broke.
+// Requeued has the outcomes of pods that were preempted, lost or evicted, and of the gangs that they broke.
 type Requeued struct {
-	// Policy is what the virtual cluster does with such pods: owned, all or none.
+	// Policy is the virtual cluster's treatment of such pods: owned, all or none.
 	Policy string         `json:"policy"`
 	Gangs  RequeuedCounts `json:"gangs"`
 	Pods   RequeuedCounts `json:"pods"`
 }
 
-// RequeuedCounts counts by what befell a pod; a gang counts by what took its minimum away. One that was preempted and
-// lost is in both.
+// RequeuedCounts counts pods by their disruptions, and gangs by the reason why they lost their minimum. A pod that was
+// preempted and lost is in both.
 type RequeuedCounts struct {
 	Preempted Again `json:"preempted"`
 	Lost      Again `json:"lost"`
 	Evicted   Again `json:"evicted"`
 }
 
-// Again is how many went, how many of them came again, and how many of these completed.
+// Again counts the disrupted ones, the ones that came again, and the ones of these that completed.
 type Again struct {
 	Total     int `json:"total"`
 	CameAgain int `json:"cameAgain"`
 	Completed int `json:"completed"`
 }
 
-// Add counts one that went.
+// Add counts one that was disrupted.
 func (a *Again) Add(cameAgain, completed bool) {
 	a.Total++
 	if cameAgain {
@@ -178,7 +180,7 @@ func (a *Again) Add(cameAgain, completed bool) {
 	}
 }
 
-// phrases says it for people, in one phrase for each way to go that occurred.
+// phrases describes it for people, in one phrase for each kind of disruption that occurred.
 func (r RequeuedCounts) phrases(one, several string) (phrases []string) {
 	for _, p := range []struct {
 		Again

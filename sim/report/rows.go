@@ -11,51 +11,50 @@ import (
 	"time"
 )
 
-// Times are when what happened to a job: a group, or a pod of no group. They are offsets, and each counts only if the
-// bool of its name is set.
+// Times are the times of a job's events: a group's, or a pod's without a group. They are offsets, and each counts only
+// if the bool of its name is set.
 type Times struct {
 	Submitted, CompleteAt, PlacedAt, EndedAt time.Duration
 	Complete, Placed, Ended                  bool
 	Outcome                                  Outcome
 	Attempts, Priority                       int32
-	*Setbacks                                // nil if there was none
+	*Disruptions                             // nil if there was none
 }
 
-// SetBack returns the job's setbacks, to be added to.
-func (t *Times) SetBack() *Setbacks {
-	if t.Setbacks == nil {
-		t.Setbacks = &Setbacks{}
+// Disrupted returns the job's disruptions, to be added to.
+func (t *Times) Disrupted() *Disruptions {
+	if t.Disruptions == nil {
+		t.Disruptions = &Disruptions{}
 	}
-	return t.Setbacks
+	return t.Disruptions
 }
 
-// Row is the outcome of one group, or of one pod of no group.
+// Row is the outcome of one group, or of one pod without a group.
 type Row struct {
-	// Name is namespace/name, as the workload has it.
+	// Name is namespace/name, as in the workload.
 	Name string
-	// Pods is how many of its pods arrived; those that came again count once.
+	// Pods is the number of its pods that arrived. A pod that came again counts once.
 	Pods int
-	// Submitted is the time at which the first of them did; Complete when as many were there as its minimum asks for;
-	// Placed when as many were on nodes for the first time; Finished when the last one was gone of a job that
-	// completed; Ended when the last one was gone, however it went.
+	// Submitted is the arrival of the first of them, and Complete the time at which enough for its minimum had
+	// arrived. Placed is the time at which enough were on nodes for the first time. Finished is the end of the last
+	// pod of a job that completed, and Ended the end of the last pod of any job.
 	Submitted, Complete, Placed, Finished, Ended Time
-	// Attempts is the number of times that the scheduler began to place it, with the gangs that are admitted with it
-	// if there are such.
+	// Attempts is the number of times that the scheduler began to place it, together with the gangs admitted with it.
 	Attempts int
-	// Outcome is what became of it.
+	// Outcome is its outcome.
 	Outcome Outcome
-	// Priority is that which the scheduler gave it last.
+	// Priority is the last priority that the scheduler gave it.
 	Priority int32
-	Setbacks
+	Disruptions
 }
 
-// Time is an offset from the start of the simulation, or the zero value for what did not happen.
+// Time is an offset from the start of the simulation, or the zero value for an event that did not happen.
 type Time struct {
 	Offset   time.Duration
 	Happened bool
 }
 
-// String is the offset in seconds, with as many decimals as it has; "" for what did not happen.
+// String is the offset in seconds, with as many decimals as it has; "" for an event that did not happen.
 func (t Time) String() string {
 	if !t.Happened {
 		return ""
@@ -67,7 +66,7 @@ func (t Time) String() string {
 	return text
 }
 
-// Row returns the row of a job of that name, of which so many pods have arrived.
+// Row returns the row of a job of that name. pods of its pods have arrived.
 func (t *Times) Row(name string, pods int) Row {
 	r := Row{
 		Name: name, Pods: pods, Submitted: Time{t.Submitted, true}, Complete: Time{t.CompleteAt, t.Complete},
@@ -75,14 +74,13 @@ func (t *Times) Row(name string, pods int) Row {
 		Finished: Time{t.EndedAt, t.Ended && t.Outcome == Completed}, Ended: Time{t.EndedAt, t.Ended},
 		Attempts: int(t.Attempts), Outcome: t.Outcome, Priority: t.Priority,
 	}
-	if t.Setbacks != nil {
-		r.Setbacks = *t.Setbacks
+	if t.Disruptions != nil {
+		r.Disruptions = *t.Disruptions
 	}
 	return r
 }
 
-// SortRows sorts rows in the order in which the jobs were submitted, by name where that is the same. Rows that agree in
-// both keep their order.
+// SortRows sorts rows by the time of submission, then by name. Rows that agree in both keep their order.
 func SortRows(rows []Row) {
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Submitted.Offset, b.Submitted.Offset), strings.Compare(a.Name, b.Name))
@@ -107,5 +105,5 @@ func WriteRows(w io.Writer, rows []Row) error {
 		})
 	}
 	out.Flush()
-	return out.Error() // of whichever write failed
+	return out.Error() // of the write that failed
 }

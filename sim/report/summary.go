@@ -10,37 +10,37 @@ import (
 
 // Summary is the outcome of a simulation.
 type Summary struct {
-	// Start is the first virtual instant, End the last one at which anything happened (or Options.Until, if that
-	// cut the simulation short), and SpanSeconds what lies between.
+	// Start is the first virtual instant, End the last one with an event (or Options.Until, if that cut the simulation
+	// short), and SpanSeconds the time in between.
 	Start       time.Time `json:"start"`
 	End         time.Time `json:"end"`
 	SpanSeconds float64   `json:"spanSeconds"`
-	// Nodes is how many nodes ever joined.
+	// Nodes is the number of nodes that ever joined.
 	Nodes int `json:"nodes"`
-	// Pods and Gangs count those of the workload by what became of them. Gangs are groups that ask for a minimum.
+	// Pods and Gangs count the workload's pods and gangs by their outcomes. Gangs are groups that ask for a minimum.
 	Pods  Outcomes `json:"pods"`
 	Gangs Outcomes `json:"gangs"`
-	// Requeued says what became of those that were preempted, lost or evicted.
+	// Requeued has the outcomes of the pods that were preempted, lost or evicted.
 	Requeued Requeued `json:"requeued"`
-	// GPUSecondsLost is the time that GPUs were held by pods that were preempted, lost or evicted; Lost is the same
-	// for each resource of which something was lost, by name, except for memory and storage.
+	// GPUSecondsLost is the time for which GPUs were held by pods that were preempted, lost or evicted. Lost is the
+	// same for each resource with losses, by name, except for memory and storage.
 	GPUSecondsLost LostTime   `json:"gpuSecondsLost"`
 	Lost           []LostTime `json:"lost,omitempty"`
-	// PodWait is the time that placed pods waited from arrival to bind, GangWait how long placed gangs waited from the
-	// instant at which enough members existed to the bind that made them enough on nodes: for the first time each.
-	// PodWaitAgain and GangWaitAgain are those of pods that came again, from then on, and of gangs that had lost their
-	// minimum, from then on.
+	// PodWait is the time from the arrival of pods to their bind, for placed pods. GangWait is the time from the
+	// instant at which enough members existed to the bind with which enough were on nodes, for placed gangs. Each
+	// counts the first time only. PodWaitAgain counts pods that came again, from then on, and GangWaitAgain gangs that
+	// had lost their minimum, from then on.
 	PodWait       Waits `json:"podWait"`
 	GangWait      Waits `json:"gangWait"`
 	PodWaitAgain  Waits `json:"podWaitAgain"`
 	GangWaitAgain Waits `json:"gangWaitAgain"`
-	// Jobs are the groups, and the pods of no group that did not arrive bound; GangJobs those that are gangs, PodJobs
-	// those that are such pods.
+	// Jobs are the groups, and the pods without a group that did not arrive bound. GangJobs are the gangs among them,
+	// PodJobs the pods.
 	Jobs     JobMeans `json:"jobs"`
 	GangJobs JobMeans `json:"gangJobs"`
 	PodJobs  JobMeans `json:"podJobs"`
-	// StillWaiting are those that had no node at the end, for the first time or again. No wait above counts them, so
-	// that a scheduler which never places what is hard to place has the shorter ones.
+	// StillWaiting are the gangs and pods without a node at the end, for the first time or again. No wait above counts
+	// them: a scheduler that never places the difficult ones has shorter waits.
 	StillWaiting StillWaiting `json:"stillWaiting"`
 	// Utilisation has every resource that a node offered, by name.
 	Utilisation []Utilisation `json:"utilisation"`
@@ -50,8 +50,8 @@ type Summary struct {
 	DecisionsPerSecond float64 `json:"decisionsPerSecond"`
 }
 
-// LostTime is what was used without success of a resource, by how the pods went, in seconds of one unit (a core, a
-// GPU).
+// LostTime is the time for which a resource was used without success, by kind of disruption, in seconds of one unit (a
+// core, a GPU).
 type LostTime struct {
 	Resource  string  `json:"resource"`
 	Preempted float64 `json:"preempted"`
@@ -59,7 +59,7 @@ type LostTime struct {
 	Evicted   float64 `json:"evicted"`
 }
 
-// add adds what pods had used of a resource, each unit of which counts so much.
+// add adds the lost use of a resource. unit is the number of units that one of it counts as.
 func (l *LostTime) add(r *resourceUsage, unit float64) {
 	l.Preempted += r.lost[Preempted] * unit
 	l.Node += r.lost[Lost] * unit
@@ -91,55 +91,54 @@ type Waits struct {
 	MaxSeconds float64 `json:"maxSeconds"`
 }
 
-// JobMeans are the figures by which schedulers of jobs are compared.
+// JobMeans are the figures with which schedulers of jobs are compared.
 type JobMeans struct {
-	// Placed is how many were placed: with their minimum, if they are groups.
+	// Placed is the number of placed jobs: with their minimum, if they are groups.
 	Placed int `json:"placed"`
-	// MeanWaitSeconds is the time that those waited in the mean, from the instant at which enough of their pods
-	// existed.
+	// MeanWaitSeconds is the mean of their waits, from the instant at which enough of their pods existed.
 	MeanWaitSeconds float64 `json:"meanWaitSeconds"`
-	// Finished is how many of them completed.
+	// Finished is the number of them that completed.
 	Finished int `json:"finished"`
-	// MeanBoundedSlowdown is the mean over those of (wait + run time) / max(run time, 10 s), at least 1, where the run
-	// time is that from placed, the last time, to finished, and the wait is all the time before it.
+	// MeanBoundedSlowdown is the mean over the completed ones of (wait + run time) / max(run time, 10 s), at least 1.
+	// The run time is the time from the last placement to the end, and the wait is all the time before it.
 	MeanBoundedSlowdown float64 `json:"meanBoundedSlowdown"`
 }
 
-// StillWaiting are the gangs that had enough members and not their minimum on nodes, and the pods of no group without a
-// node.
+// StillWaiting are the gangs that had enough members but not their minimum on nodes, and the pods without a group and
+// without a node.
 type StillWaiting struct {
 	Gangs WaitsSoFar `json:"gangs"`
 	Pods  WaitsSoFar `json:"pods"`
 }
 
-// WaitsSoFar are how long Count of them had waited at the end, in virtual seconds: since the instant from which a wait
-// counts.
+// WaitsSoFar are the waits of Count of them up to the end, in virtual seconds, from the instant at which a wait begins
+// to count.
 type WaitsSoFar struct {
 	Count       int     `json:"count"`
 	MeanSeconds float64 `json:"meanSeconds"`
 	MaxSeconds  float64 `json:"maxSeconds"`
 }
 
-// Add counts one that has waited for so long.
+// Add counts one that has waited for this time.
 func (w *WaitsSoFar) Add(wait time.Duration) {
 	w.MeanSeconds = (w.MeanSeconds*float64(w.Count) + wait.Seconds()) / float64(w.Count+1)
 	w.Count++
 	w.MaxSeconds = max(w.MaxSeconds, wait.Seconds())
 }
 
-// slowdownBound is the run time below which the slowdown is that of a job of this run time.
+// slowdownBound is the run time that shorter jobs count as in the slowdown.
 const slowdownBound = 10 * time.Second
 
-// Utilisation is the part of a resource that pods requested: the integral over time of what the pods on nodes
-// requested, divided by that of what the nodes offered, from the first pod's arrival to the last pod's end (to the
-// summary's End if pods still run).
+// Utilisation is the share of a resource that pods requested. It is the integral over time of the requests of pods on
+// nodes, divided by the integral of the nodes' offers. It reaches from the first pod's arrival to the last pod's end
+// (or to the summary's End if pods still run).
 type Utilisation struct {
 	Resource string `json:"resource"`
 	// Mean lies between 0 and 1 unless nodes were overcommitted.
 	Mean float64 `json:"mean"`
 }
 
-// Measured fills in the scheduler's own speed: how many decisions it made in how much real time.
+// Measured fills in the scheduler's own speed, from the number of decisions and the real time they took.
 func (s *Summary) Measured(decisions uint64, elapsed time.Duration) {
 	s.Decisions, s.RealSeconds, s.DecisionsPerSecond = decisions, elapsed.Seconds(), 0
 	if elapsed > 0 {
@@ -147,14 +146,14 @@ func (s *Summary) Measured(decisions uint64, elapsed time.Duration) {
 	}
 }
 
-// WriteText writes the summary for people, aligned. The last line stands only if Measured was called.
+// WriteText writes the summary for people, aligned. It has the last line only if Measured was called.
 func (s Summary) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(t, "virtual time\t%s, until %s\n", seconds(s.SpanSeconds), s.End.Format(time.RFC3339))
 	fmt.Fprintf(t, "nodes\t%d\n", s.Nodes)
 	fmt.Fprintf(t, "pods\t%s\n", s.Pods)
 	fmt.Fprintf(t, "gangs\t%s\n", s.Gangs)
-	s.writeSetbacks(t)
+	s.writeDisruptions(t)
 	fmt.Fprintf(t, "pod wait\t%s\n", s.PodWait)
 	fmt.Fprintf(t, "gang wait\t%s\n", s.GangWait)
 	for _, again := range []struct {
@@ -183,8 +182,8 @@ func (s Summary) WriteText(w io.Writer) error {
 	return nil
 }
 
-// writeSetbacks says what was preempted, lost or evicted, what came again, and what it cost.
-func (s Summary) writeSetbacks(w io.Writer) {
+// writeDisruptions writes the numbers of preempted, lost and evicted pods, of pods that came again, and the cost.
+func (s Summary) writeDisruptions(w io.Writer) {
 	phrases := append(s.Requeued.Gangs.phrases("gang", "gangs"), s.Requeued.Pods.phrases("pod", "pods")...)
 	if len(phrases) > 0 {
 		fmt.Fprintf(w, "requeue\t%s: %s\n", s.Requeued.Policy, strings.Join(phrases, "; "))
@@ -202,7 +201,7 @@ func (s Summary) writeSetbacks(w io.Writer) {
 	}
 }
 
-// writeJobs writes the means of gangs and of pods of no group, apart: a mean of both says nothing of either.
+// writeJobs writes the means of gangs and of pods without a group separately: a mean of both is misleading.
 func (s Summary) writeJobs(w io.Writer) {
 	var waits, slowdowns []string
 	for _, j := range []struct {
@@ -227,7 +226,7 @@ func (s Summary) writeJobs(w io.Writer) {
 	}
 }
 
-// writeStillWaiting says what the waits do not count.
+// writeStillWaiting writes the waits that are not counted above.
 func (s Summary) writeStillWaiting(w io.Writer) {
 	var parts []string
 	for _, rest := range []struct {

@@ -9,42 +9,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MaxLinePoints bounds the points of a Line that is asked for, and so what is drawn of it.
+// MaxLinePoints bounds the points of a Line, and so the size of its drawing.
 const MaxLinePoints = 2000
 
-// The bounds of what a Timeline keeps while it is made.
+// The bounds of a Timeline while it is made.
 const (
 	rawLinePoints  = 1 << 16
 	maxReservation = 100_000
 )
 
-// Timeline is how a simulation went: values that hold from one instant to the next, as they stood when all was over
-// that happened at the instant.
+// Timeline is the course of a simulation: values that hold from one instant to the next, taken after all events of the
+// instant.
 type Timeline struct {
-	// shares are those of the resources, by their index in usage.
+	// shares are the resources' shares, by their index in usage.
 	shares      []line
 	names       []corev1.ResourceName
 	pods, gangs line
-	setbacks    [len(setbackNames)]line
+	disruptions [len(disruptionNames)]line
 	end         time.Duration
 
 	reservations []Reserved
-	standing     map[reservationKey]int // those that stand, by their place in reservations
+	standing     map[reservationKey]int // the present ones, by their index in reservations
 	unkept       int
 }
 
-// setbackNames are the ways of pods to go before their end, in the order in which they are drawn.
-var setbackNames = [...]struct {
+// disruptionNames are the kinds of disruptions, in the order in which they are drawn.
+var disruptionNames = [...]struct {
 	outcome Outcome
 	name    string
 }{{Preempted, "preempted"}, {Lost, "lost with a node"}, {Evicted, "evicted with their gang"}}
 
 // Line is one value over time.
 type Line struct {
-	// Name is the resource's, or what is counted.
+	// Name is the resource's name, or the name of the counted things.
 	Name string
-	// Points are the instants from which on the value is another one. At most MaxLinePoints are left of them: each part
-	// of the time keeps its least, its greatest and its last value.
+	// Points are the instants at which the value changes. At most MaxLinePoints of them are kept: each part of the
+	// time keeps its least, its greatest and its last value.
 	Points []LinePoint
 }
 
@@ -56,16 +56,16 @@ type LinePoint struct {
 
 // Reservation is room that a scheduler has set aside.
 type Reservation struct {
-	// Group is for whom: namespace/name.
+	// Group is the namespace/name of the reservation's owner.
 	Group string
-	// From is the time at which the room is there at the latest, by what is declared of durations. Until is when it is
-	// expected to come free again; zero if nobody knows.
+	// From is the latest time at which the room will be free, by declared durations. Until is the expected time at
+	// which it will be free again; zero if that is unknown.
 	From, Until time.Time
-	// Amount is how much is set aside: thousandths of cpu, units of everything else.
+	// Amount is the reserved amount: thousandths of cpu, units of everything else.
 	Amount map[corev1.ResourceName]int64
 }
 
-// Reserved is a Reservation and how long it stood: from the instant at which it was made to that at which it was given
+// Reserved is a Reservation and its span, from the instant at which it was made to the instant at which it was given
 // up, used, or changed.
 type Reserved struct {
 	Reservation
@@ -81,7 +81,7 @@ func NewTimeline() *Timeline {
 	return &Timeline{standing: map[reservationKey]int{}}
 }
 
-// Sample takes down how things are at offset now: those of the account, and the reservations that stand.
+// Sample records the state at offset now: the account's values, and the present reservations.
 func (t *Timeline) Sample(now time.Duration, account *Account, reservations []Reservation) {
 	for i := range account.usage.resources {
 		r := &account.usage.resources[i]
@@ -97,8 +97,8 @@ func (t *Timeline) Sample(now time.Duration, account *Account, reservations []Re
 	}
 	t.pods.add(now, float64(account.pending))
 	t.gangs.add(now, float64(account.gangsWaiting))
-	for i, s := range setbackNames {
-		t.setbacks[i].add(now, float64(account.setbacks[s.outcome]))
+	for i, s := range disruptionNames {
+		t.disruptions[i].add(now, float64(account.disruptions[s.outcome]))
 	}
 	t.reserve(now, reservations)
 }
@@ -106,7 +106,7 @@ func (t *Timeline) Sample(now time.Duration, account *Account, reservations []Re
 // Finish notes where the simulation ended.
 func (t *Timeline) Finish(end time.Duration) { t.end = end }
 
-// reserve compares what stands now with what was before.
+// reserve compares the present reservations with the earlier ones.
 func (t *Timeline) reserve(now time.Duration, standing []Reservation) {
 	before := t.standing
 	t.standing = make(map[reservationKey]int, len(standing))
@@ -125,7 +125,7 @@ func (t *Timeline) reserve(now time.Duration, standing []Reservation) {
 		}
 		t.standing[key] = i
 	}
-	// any order: each of them is noted by itself
+	// any order: each is recorded separately
 	for _, i := range before {
 		if i >= 0 {
 			t.reservations[i].Gone = now
@@ -133,10 +133,10 @@ func (t *Timeline) reserve(now time.Duration, standing []Reservation) {
 	}
 }
 
-// End is the last instant at which anything happened, as Summary.End.
+// End is the last instant with an event, as Summary.End.
 func (t *Timeline) End() time.Duration { return t.end }
 
-// Shares returns, by name, what part of each resource pods requested of what nodes offered: 0 to 1, more if they were
+// Shares returns, by name, the share of each resource of the nodes that pods requested: 0 to 1, more if nodes were
 // overcommitted.
 func (t *Timeline) Shares() []Line {
 	var lines []Line
@@ -147,25 +147,25 @@ func (t *Timeline) Shares() []Line {
 	return lines
 }
 
-// PendingPods returns how many pods had arrived and were not bound.
+// PendingPods returns the number of pods that had arrived and were not bound.
 func (t *Timeline) PendingPods() Line { return Line{"pods", t.pods.thinned(MaxLinePoints)} }
 
-// PendingGangs returns how many gangs had pods that were not bound, and not their minimum bound.
+// PendingGangs returns the number of gangs with unbound pods and without their minimum bound.
 func (t *Timeline) PendingGangs() Line { return Line{"gangs", t.gangs.thinned(MaxLinePoints)} }
 
-// Setbacks returns how many pods had been preempted, lost with a node and evicted with their gang so far, each time: a
-// line for each way in which any went.
-func (t *Timeline) Setbacks() (lines []Line) {
-	for i, s := range setbackNames {
-		if n := len(t.setbacks[i].points); n > 0 && t.setbacks[i].points[n-1].Value > 0 {
-			lines = append(lines, Line{s.name, t.setbacks[i].thinned(MaxLinePoints)})
+// Disruptions returns the numbers of pods preempted, lost with a node and evicted with their gang so far, each time: a
+// line for each kind that occurred.
+func (t *Timeline) Disruptions() (lines []Line) {
+	for i, s := range disruptionNames {
+		if n := len(t.disruptions[i].points); n > 0 && t.disruptions[i].points[n-1].Value > 0 {
+			lines = append(lines, Line{s.name, t.disruptions[i].thinned(MaxLinePoints)})
 		}
 	}
 	return lines
 }
 
-// Reservations returns the reservations in the order in which they were made, and how many more there were than are
-// kept. One that was at the end is gone then.
+// Reservations returns the reservations in the order in which they were made, and the number of further ones that were
+// not kept. A reservation that exists at the end ends there.
 func (t *Timeline) Reservations() (reserved []Reserved, more int) {
 	reserved = slices.Clone(t.reservations)
 	for i := range reserved {
@@ -179,7 +179,7 @@ func (t *Timeline) Reservations() (reserved []Reserved, more int) {
 // line is a value that holds from each of its points to the next. The points' times grow, and neighbours differ.
 type line struct{ points []LinePoint }
 
-// add says that the value is v from now on.
+// add sets the value to v from now on.
 func (l *line) add(now time.Duration, v float64) {
 	if n := len(l.points); n > 0 && l.points[n-1].At == now {
 		l.points = l.points[:n-1]
@@ -195,8 +195,8 @@ func (l *line) add(now time.Duration, v float64) {
 
 func (l *line) thinned(most int) []LinePoint { return thin(slices.Clone(l.points), most) }
 
-// thin leaves most points of them, in their place: of as many equal parts of the time as that allows, the least value,
-// the greatest and the last one each.
+// thin keeps most points, in order. It divides the time into equal parts, as many as that allows, and keeps the least
+// value, the greatest and the last one of each.
 func thin(points []LinePoint, most int) []LinePoint {
 	if len(points) <= most {
 		return points
@@ -218,7 +218,7 @@ func thin(points []LinePoint, most int) []LinePoint {
 		keep := []int{least, greatest, to - 1}
 		slices.SortFunc(keep, cmp.Compare[int])
 		for _, i := range slices.Compact(keep) {
-			kept = append(kept, points[i]) // never ahead of what is still to be read
+			kept = append(kept, points[i]) // never ahead of the unread points
 		}
 		from = to
 	}

@@ -11,20 +11,20 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// usage adds up, over virtual time, what nodes offer and what the pods on them request.
+// usage integrates, over virtual time, the resources that nodes offer and the pods on them request.
 type usage struct {
 	index     map[corev1.ResourceName]int
 	resources []resourceUsage
-	// requests memoises what pods of a template request.
+	// requests memoises the requests of a template's pods.
 	requests map[*corev1.Pod][]amount
 }
 
-// resourceUsage is one resource's: now, and integrated over the seconds so far.
+// resourceUsage is one resource's usage: the present one, and the integral over the seconds so far.
 type resourceUsage struct {
 	name                    corev1.ResourceName
 	used, offered           int64
 	usedTotal, offeredTotal float64
-	// lost is what pods that went so had used, in the resource's units times seconds.
+	// lost is the usage of pods with a disruption as outcome, in the resource's units times seconds.
 	lost [outcomes]float64
 }
 
@@ -64,21 +64,21 @@ func Units(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// offer adds (+1) or takes away (-1) a node.
+// offer adds (+1) or subtracts (-1) a node.
 func (u *usage) offer(node *corev1.Node, sign int64) {
 	for _, a := range u.amounts(node.Status.Allocatable) {
 		u.resources[a.resource].offered += sign * a.value
 	}
 }
 
-// use adds (+1) or takes away (-1) a pod of the template.
+// use adds (+1) or subtracts (-1) a pod of the template.
 func (u *usage) use(template *corev1.Pod, sign int64) {
 	for _, a := range u.of(template) {
 		u.resources[a.resource].used += sign * a.value
 	}
 }
 
-// of returns what a pod of the template requests.
+// of returns the requests of a pod of the template.
 func (u *usage) of(template *corev1.Pod) []amount {
 	requests, ok := u.requests[template]
 	if !ok {
@@ -88,7 +88,7 @@ func (u *usage) of(template *corev1.Pod) []amount {
 	return requests
 }
 
-// lose adds up what a pod of the template had used that went so, and returns for how many seconds it held GPUs.
+// lose adds the lost usage of a pod of the template with a disruption as outcome, and returns its GPU-seconds.
 func (u *usage) lose(how Outcome, template *corev1.Pod, ran time.Duration) (gpuSeconds float64) {
 	for _, a := range u.of(template) {
 		r := &u.resources[a.resource]
@@ -98,7 +98,7 @@ func (u *usage) lose(how Outcome, template *corev1.Pod, ran time.Duration) (gpuS
 	return gpuSeconds
 }
 
-// losses returns what was lost: for how many seconds of one GPU, and of each resource that is not memory or storage.
+// losses returns the lost GPU-seconds, and the lost time of each resource that is not memory or storage.
 func (u *usage) losses() (gpu LostTime, all []LostTime) {
 	gpu.Resource = "GPU"
 	for i := range u.resources {
@@ -119,7 +119,7 @@ func (u *usage) losses() (gpu LostTime, all []LostTime) {
 	return gpu, all
 }
 
-// gpus is how many GPUs a unit of the resource is: those of any vendor, and of traces.
+// gpus returns the number of GPUs that a unit of the resource is, for GPUs of any vendor, and of traces.
 func gpus(name corev1.ResourceName) float64 {
 	switch {
 	case strings.HasSuffix(string(name), "/gpu"):

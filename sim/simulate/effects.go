@@ -1,12 +1,16 @@
 package simulate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim"
 )
 
 // EffectLine is the line for one effect.
@@ -20,17 +24,27 @@ type EffectLine struct {
 	Node string    `json:"node"`
 }
 
-// writeEffects writes a line for each effect that is released because its decision is durable. It implements
-// engine.Options.Observe. What is written was not necessarily carried out: the process may end between the two. The
-// resumed run writes the line again.
-func (r *run) writeEffects(c engine.Commit) error {
-	if len(c.Effects) == 0 {
-		return nil
+// telling is a Scheduler whose effects are written to a file before the cluster carries them out.
+type telling struct {
+	sim.Scheduler
+	to io.Writer
+}
+
+// Step implements sim.Scheduler.
+func (t *telling) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error) {
+	ready, err := t.Scheduler.Step(ctx, now, inputs)
+	if err == nil {
+		err = writeEffects(t.to, ready)
 	}
-	now := c.Entries[len(c.Entries)-1].Time.Std()
+	return ready, err
+}
+
+// writeEffects writes a line for each effect that binds or evicts a pod. The effects' decisions are durable. What is
+// written was not necessarily carried out: the process may end between the two. The resumed run writes the line again.
+func writeEffects(to io.Writer, ready engine.Ready) error {
 	var lines []byte
-	for _, e := range c.Effects {
-		kind := "Bind"
+	for i := range ready.Effects {
+		e, kind := &ready.Effects[i], "Bind"
 		switch e.Kind {
 		case scheduler.Evict:
 			kind = "Evict"
@@ -39,13 +53,17 @@ func (r *run) writeEffects(c engine.Commit) error {
 		case scheduler.GiveBack:
 			continue // it is about no pod
 		}
-		line, err := json.Marshal(EffectLine{e.Seq, now, kind, e.Namespace + "/" + e.Name, string(e.UID), e.Node})
+		line, err := json.Marshal(EffectLine{e.Seq, ready.State.Now().Std(), kind, e.Namespace + "/" + e.Name,
+			string(e.UID), e.Node})
 		if err != nil {
 			return err
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	if _, err := r.Effects.Write(lines); err != nil { // at once: whoever reads it finds whole lines
+	if len(lines) == 0 {
+		return nil
+	}
+	if _, err := to.Write(lines); err != nil { // at once: whoever reads it finds whole lines
 		return fmt.Errorf("tell of effects: %w", err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// noLog remembers how far it has come and nothing else.
+// noLog remembers its last entry and nothing else.
 type noLog struct{ last uint64 }
 
 // NoLog returns the log of a run that keeps none: it takes entries and holds none.
@@ -42,7 +42,7 @@ func (l *noLog) RecordHash(context.Context, uint64) ([32]byte, error) {
 	return [32]byte{}, errors.New("a run that keeps no log has no records")
 }
 
-// CheckConfig starts the plugins with a configuration: some of what is wrong with their arguments only they can tell.
+// CheckConfig starts the plugins with a configuration: only they can find some errors in their arguments.
 func CheckConfig(registry framework.Registry, config []byte) error {
 	_, err := engine.Open(context.Background(), NoLog(), workload.Start,
 		engine.Options{Registry: registry, Config: config})

@@ -1,10 +1,10 @@
-// Package simulate runs a virtual cluster against the engine: from its start, or from where a log of it ends.
+// Package simulate runs a virtual cluster against the engine: from its start, or from the end of its log.
 //
-// It owns a run from the first entry to the last durable one: it opens the engine, or first tells a resumed cluster
-// what the log says; it chooses whether the run waits for the disk; it writes the lines of effects; at the end it
-// waits until everything is durable. For example, with Options.Effects each step waits until its decisions are
-// durable, and a line is written before the cluster carries the effect out. Without, the run continues while its
-// decisions are being made durable, since the virtual cluster exists in the log alone.
+// It owns a run from the first entry to the last durable one. It opens the engine, or first replays the log to a
+// resumed cluster. It chooses whether the run waits for the disk, writes the lines of effects, and at the end waits
+// until everything is durable. With Options.Effects each step waits until its decisions are durable, and a line is
+// written before the cluster carries the effect out. Without, the run continues while its decisions are being made
+// durable, since the virtual cluster exists in the log alone.
 //
 // The package opens and closes neither logs nor files, reads no workload, prints nothing and knows no flags: the
 // caller does that. It decides nothing: package engine does.
@@ -28,40 +28,39 @@ import (
 
 // Options are the choices of a run.
 type Options struct {
-	// Engine is what the engine is opened with. Release and Observe are set by Run.
+	// Engine is what the engine is opened with. Release is set by Run.
 	Engine engine.Options
 	// Log is the place where the run is written; nil for a run that keeps no log.
 	Log engine.Log
-	// Resume says that Log holds the beginning of this simulation, to be told again before the run continues.
+	// Log gets the run's entries; nil for a run that keeps no log.
 	Resume bool
-	// Effects receives a line of JSON for each bind and eviction, when its decision is durable and before it is carried
-	// out. nil: none are written, and the run does not wait for the disk before its end.
+	// Resume says that Log holds the beginning of this simulation, to be replayed before the run continues.
 	Effects io.Writer
 	// Open opens the engine; nil means engine.Open.
 	Open func(context.Context, engine.Log, time.Time, engine.Options) (*engine.Engine, error)
-	// Resumed is told, before the run continues behind what the log says, the log's last entry and the virtual time;
-	// nil is not called.
+	// Resumed, if not nil, is called before the run continues after the log's entries, with the log's last entry and
+	// the virtual time.
 	Resumed func(seq uint64, now time.Time)
-	// Progress is told after each step how far the run has come; nil is not called.
+	// Progress, if not nil, is called after each step.
 	Progress func(Progress)
 }
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	sim.Progress
-	// Told is how many entries of the log were told again, as long as that continues; Live says that it does not (any
-	// more).
+	// Told is the number of the log's entries that were replayed so far; Live says that the replay has ended, or that
+	// there is none.
 	Told uint64
 	Live bool
-	// Decisions is how many decisions the run has made, Durable the last durable entry of the log.
+	// Decisions is the number of decisions that the run has made, Durable the last durable entry of the log.
 	Decisions, Durable uint64
 }
 
-// Run runs the cluster to its end, and until that is durable. The summary has the speed of the run too. After an error
-// it has only that.
+// Run runs the cluster to its end, and waits until that is durable. The summary has the speed of the run too. After an
+// error it has only that.
 //
-// What goes wrong at the end is joined to what ended the run: the disk of an interrupted run may be broken, too. An
-// append that failed is an *engine.AppendError, a log of another simulation a *sim.OtherSimulationError.
+// An error at the end is joined to the error that ended the run: the disk of an interrupted run may be broken, too. A
+// failed append is an *engine.AppendError, a log from another simulation a *sim.OtherSimulationError.
 func Run(ctx context.Context, cluster *sim.Cluster, opts Options) (report.Summary, error) {
 	r := &run{Options: opts}
 	if r.Log == nil {
@@ -104,7 +103,7 @@ func (r *run) run(ctx context.Context, cluster *sim.Cluster) (s report.Summary, 
 	return s, err
 }
 
-// scheduler returns what the cluster is to drive.
+// scheduler returns the scheduler for the cluster to drive.
 func (r *run) scheduler(ctx context.Context) (sim.Scheduler, error) {
 	if !r.Resume {
 		return r.open(ctx, workload.Start)
@@ -127,7 +126,6 @@ func (r *run) open(ctx context.Context, now time.Time) (sim.Scheduler, error) {
 	opts.Release = engine.WhenDecided
 	if r.Effects != nil {
 		opts.Release = engine.WhenDurable // they leave the process
-		opts.Observe = r.writeEffects
 	}
 	eng, err := r.Open(ctx, r.Log, now, opts)
 	if err != nil {
@@ -140,10 +138,10 @@ func (r *run) open(ctx context.Context, now time.Time) (sim.Scheduler, error) {
 	if r.Effects == nil {
 		return sim.Advancing(eng), nil
 	}
-	return sim.Stepping(eng), nil
+	return &telling{sim.Stepping(eng), r.Effects}, nil
 }
 
-// finish waits until everything is durable, and says what is wrong with a simulation that has ended without an error.
+// finish waits until everything is durable, and returns an error for a log that was not replayed completely.
 func (r *run) finish() error {
 	if r.engine != nil {
 		if _, err := r.engine.Sync(); err != nil {
@@ -156,7 +154,7 @@ func (r *run) finish() error {
 	return r.resumption.Finished()
 }
 
-// decided is how many decisions were made, without those of the log before.
+// decided is the number of decisions made, without the earlier ones in the log.
 func (r *run) decided() uint64 {
 	if r.engine == nil {
 		return 0

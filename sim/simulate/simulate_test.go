@@ -86,7 +86,7 @@ func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestARunWithEffectsIsTheSameAndWritesALineForEach compares the log with that of a run that does not wait for the
+// TestARunWithEffectsIsTheSameAndWritesALineForEach compares the log with the log of a run that does not wait for the
 // disk.
 func TestARunWithEffectsIsTheSameAndWritesALineForEach(t *testing.T) {
 	ahead, waiting := eventlog.NewMemory(), eventlog.NewMemory()

@@ -28,7 +28,7 @@ type BarValue struct {
 	Label string
 }
 
-// Where bars stand, in pixels.
+// The layout of bars, in pixels.
 const (
 	barThick   = 16.0
 	barStep    = 19.0
@@ -82,13 +82,13 @@ func WriteBars(w io.Writer, b Bars) error {
 type Curves struct {
 	// Title and Subtitle are at the top.
 	Title, Subtitle string
-	// X and Y say what the axes tell.
+	// X and Y are the names of the axes.
 	X, Y string
 	// Lines have a legend. Points of which a value is not above 0, or is infinite, are left out.
 	Lines []Line
 }
 
-// curveHeight is that of the inside, in pixels.
+// curveHeight is the height of the inside, in pixels.
 const curveHeight = 320.0
 
 // WriteCurves draws them, with a mark at each point. The error is the writer's.
@@ -161,7 +161,7 @@ type logAxis struct {
 	low, high int
 }
 
-// decades is the axis from one power of ten to another that has room for all values.
+// decades returns the axis from one power of ten to another that has room for all values.
 func decades(values []float64, begin, end float64) logAxis {
 	low, high := logBounds(values)
 	a := logAxis{begin: begin, end: end, low: int(math.Floor(low)), high: int(math.Ceil(high))}
@@ -172,7 +172,7 @@ func decades(values []float64, begin, end float64) logAxis {
 	return a
 }
 
-// spanned is the axis that begins and ends with the values.
+// spanned returns the axis that begins and ends with the values.
 func spanned(values []float64, begin, end float64) logAxis {
 	low, high := logBounds(values)
 	if low == high {
@@ -181,7 +181,7 @@ func spanned(values []float64, begin, end float64) logAxis {
 	return logAxis{from: low, to: high, begin: begin, end: end}
 }
 
-// logBounds are the logarithms of the least value above 0 and of the greatest; 0 and 1 if there is none.
+// logBounds returns the logarithms of the least value above 0 and of the greatest; 0 and 1 if there is none.
 func logBounds(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -195,7 +195,7 @@ func logBounds(values []float64) (low, high float64) {
 	return low, high
 }
 
-// at is the place where a value stands.
+// at returns the position of a value.
 func (a logAxis) at(v float64) float64 {
 	if v <= 0 || math.IsNaN(v) {
 		return a.begin

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checked makes sure of what holds of every file, whatever is in it.
+// checked checks the properties of every file, whatever it shows.
 func checked(t rapid.TB, write func(io.Writer) error) string {
 	t.Helper()
 	var b strings.Builder

@@ -8,7 +8,7 @@ import (
 // scale is an axis: its marks are step apart, and it ends at top.
 type scale struct {
 	top, step float64
-	// divisor turns a value into what label shows.
+	// divisor turns a value into the number on its label.
 	divisor float64
 	unit    string
 }
@@ -17,7 +17,7 @@ func (s scale) label(v float64) string {
 	return strconv.FormatFloat(math.Round(v/s.divisor*1e6)/1e6, 'f', -1, 64) + suffix(s.unit)
 }
 
-// suffix is what is behind each number: of time the axis' name tells the unit.
+// suffix is the text after each number. The unit of time is in the axis' name.
 func suffix(unit string) string {
 	if unit == "%" {
 		return unit
@@ -67,19 +67,19 @@ func valueScale(p Panel) scale {
 	s := scale{divisor: 1}
 	if p.Share {
 		s.divisor, s.unit = 0.01, "%"
-		most = max(most, 0.001) // an axis of nothing at all has marks too
+		most = max(most, 0.001) // an axis without values has marks too
 	}
 	marks := max(2, p.Height/32)
 	s.step = niceStep(most/s.divisor, marks) * s.divisor
 	if !p.Share {
-		s.step = max(1, s.step) // what is counted comes in whole numbers
+		s.step = max(1, s.step) // counts are whole numbers
 	}
 	s.top = s.step * max(1, math.Ceil(most/s.step-1e-9))
 	return s
 }
 
-// niceStep is the least of 1, 2 and 5 times a power of ten with which span takes no more than so many steps; 1 for a
-// span of 0.
+// niceStep is the least of 1, 2 and 5 times a power of ten with which span takes at most most steps; 1 for a span of
+// 0.
 func niceStep(span, most float64) float64 {
 	if span <= 0 {
 		return 1

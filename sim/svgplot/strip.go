@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// stripHeight is that of a strip's inside: a row of what is waited for above one of what is taken.
+// stripHeight is the height of a strip's inside: a row of waiting parts above a row of taken parts.
 const stripHeight = 2*barHeight + 14
 
-// maxBars is how many bars are drawn one by one. Of more, those that touch each other become one.
+// maxBars is the largest number of bars that are drawn one by one. Beyond that, bars that touch each other become one.
 const maxBars = 400
 
 // strip draws the bars below y and returns where it ends.
@@ -55,7 +55,7 @@ func (d *drawing) bars(class string, y float64, part func(Bar) (from, to float64
 	}
 }
 
-// merged makes one bar of those that share a pixel, so that there are no more than half as many as pixels.
+// merged joins bars that share a pixel, so that there are at most half as many as pixels.
 func merged(all []extent) []extent {
 	for i, e := range all {
 		all[i] = extent{from: math.Floor(e.from), to: math.Ceil(e.to)}

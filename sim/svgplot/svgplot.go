@@ -1,8 +1,7 @@
-// Package svgplot draws values over time, bars and curves as one SVG file each that needs nothing beside it: no fonts,
-// no scripts, no style sheets. It shows well on light and dark ground.
+// Package svgplot draws values over time, bars and curves. Each drawing is one self-contained SVG file: without fonts,
+// scripts or style sheets. It is legible on light and dark ground.
 //
-// It owns where things stand and what they look like. It never reads or thins data: its callers bound how much they
-// give.
+// It owns the layout and the style. It never reads or thins data: its callers bound the amount.
 //
 // Start reading at Figure, then WriteSVG; bars.go has the other two.
 package svgplot
@@ -19,9 +18,9 @@ import (
 type Figure struct {
 	// Title and Subtitle are at the top.
 	Title, Subtitle string
-	// Since says for people at which instant the time axis begins.
+	// Since names, for people, the instant at which the time axis begins.
 	Since string
-	// Span is the place where it ends, in seconds.
+	// Span is the length of the time axis, in seconds.
 	Span   float64
 	Panels []Panel
 	// Strip, if it has bars, is below the panels.
@@ -30,12 +29,12 @@ type Figure struct {
 
 // Panel is one or several lines over time, with an axis from 0 up.
 type Panel struct {
-	// Title says what is shown and in which unit.
+	// Title names the values and their unit.
 	Title string
 	// Share says that values are shares of a whole: the axis is in percent, and goes to 100 unless all are below 50 or
 	// one is above.
 	Share bool
-	// Height is that of the panel's inside, in pixels.
+	// Height is the height of the panel's inside, in pixels.
 	Height float64
 	// Lines have a legend if there are several; from the sixth on their colours repeat.
 	Lines []Line
@@ -52,19 +51,19 @@ type Point struct{ X, Y float64 }
 
 // Strip is bars along the time axis.
 type Strip struct {
-	// Title says what the bars are; Waiting and Taken what their two parts are.
+	// Title names the bars; Waiting and Taken name their two parts.
 	Title, Waiting, Taken string
 	Bars                  []Bar
 }
 
-// Bar is a thing that is waited for from Made, in seconds, and taken from From to Until.
+// Bar is a thing that is waited for from Made, in seconds, and in use from From to Until.
 type Bar struct {
 	// Label is shown under a pointing device.
 	Label             string
 	Made, From, Until float64
 }
 
-// Where things stand, in pixels.
+// The layout, in pixels.
 const (
 	width     = 1000.0
 	left      = 64.0
@@ -76,8 +75,8 @@ const (
 	barHeight = 9.0
 )
 
-// style has a class for everything that has a colour. The colours of lines are those of Okabe and Ito, which people who
-// see colours otherwise can tell apart, a little lighter on dark ground.
+// style has a class for everything that has a colour. The colours of lines are the ones of Okabe and Ito, which people
+// with colour blindness can tell apart, a little lighter on dark ground.
 const style = `
 text{font:12px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:#57606a}
 .title{font-size:16px;font-weight:600;fill:#1f2328}
@@ -127,17 +126,17 @@ func WriteSVG(w io.Writer, f Figure) error {
 	}
 	d.timeAxis(y)
 	d.printf("</svg>\n")
-	return d.w.Flush() // of whichever write failed
+	return d.w.Flush() // of the write that failed
 }
 
-// drawing is a figure on its way to a file.
+// drawing is the state while a figure is written.
 type drawing struct {
 	w     *bufio.Writer
 	f     Figure
 	scale scale // of time
 }
 
-// height is that of all.
+// height is the total height.
 func (d *drawing) height() float64 {
 	h := top + axisRoom
 	for _, p := range d.f.Panels {
@@ -165,7 +164,7 @@ func (d *drawing) rule(class string, x1, y1, x2, y2 float64) {
 	d.printf(`<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`+"\n", class, num(x1), num(y1), num(x2), num(y2))
 }
 
-// x is the place where an instant stands.
+// x returns the position of an instant.
 func (d *drawing) x(seconds float64) float64 {
 	if d.f.Span <= 0 {
 		return left
@@ -173,7 +172,7 @@ func (d *drawing) x(seconds float64) float64 {
 	return left + inside*min(max(seconds/d.f.Span, 0), 1)
 }
 
-// panel draws one below y and returns where it ends. i is its number.
+// panel draws the i-th panel below y and returns its lower end.
 func (d *drawing) panel(y float64, i int, p Panel) float64 {
 	d.text(left, y+headroom-10, "head", "", p.Title)
 	if len(p.Lines) > 1 {
@@ -206,7 +205,7 @@ func colourOf(panel, line, lines int) int {
 	return line % colours
 }
 
-// line draws one as steps, with the area below it if that is asked for.
+// line draws a line as steps, with the area below it if area is set.
 func (d *drawing) line(colour int, l Line, at func(float64) float64, bottom float64, area bool) {
 	var path strings.Builder
 	for i, p := range l.Points {
@@ -224,7 +223,7 @@ func (d *drawing) line(colour int, l Line, at func(float64) float64, bottom floa
 	d.printf(`<path class="line s%d" d="%s"/>`+"\n", colour, path.String())
 }
 
-// legend names the lines, ending at the right.
+// legend names the lines, right-aligned.
 func (d *drawing) legend(y float64, panel int, lines []Line) {
 	x := width - right
 	for k := len(lines) - 1; k >= 0; k-- {
@@ -232,7 +231,7 @@ func (d *drawing) legend(y float64, panel int, lines []Line) {
 	}
 }
 
-// key explains a colour, ending at x or before, and returns where the one before it is to end.
+// key explains a colour, ending at x or before, and returns the right end for the previous key.
 func (d *drawing) key(x, y float64, name, class string) float64 {
 	x -= textWidth(name)
 	d.text(x, y, "", "", name)
@@ -261,7 +260,7 @@ func (d *drawing) timeAxis(y float64) {
 	d.text(left+inside/2, y+36, "", "middle", "virtual time in "+d.scale.unit+" since "+d.f.Since)
 }
 
-// escape makes a text fit for XML, of which some control characters cannot be part at all.
+// escape makes a text fit for XML, which forbids some control characters.
 func escape(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xFFFE || r == 0xFFFF {

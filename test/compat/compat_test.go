@@ -39,15 +39,10 @@ func TestRecordsOfBeforeAreWrittenAsTheyWere(t *testing.T) {
 }
 
 // undecided are the ends of the names of stories in which no pod comes to a cycle: their gangs are refused before.
-// Every other log has decisions to make again. The stories of behaviour 1 have other names than those of later ones.
-// Since behaviour 4 there are composites of several levels.
+// Every other log has decisions to make again.
 var undecided = []string{
-	"composite_below_another", "gang_api_bad_value", "gang_api_kueue_without_count", "gang_api_minimum_above_total",
-	"gang_api_two_minimums", "gang_below_minimum_bad_value",
 	"api-bad_value", "api-kueue_without_count", "api-minimum_above_total", "api-objects_of_four_apis",
-	"api-two_minimums",
-	"below_minimum-bad_value", "behaviour2/stories/composite-below_another",
-	"behaviour3/stories/composite-below_another", "explain-gang_refused",
+	"api-two_minimums", "below_minimum-bad_value", "explain-gang_refused",
 }
 
 func isUndecided(name string) bool {

@@ -39,14 +39,25 @@ type Log struct {
 	Registry framework.Registry
 }
 
+// Folders returns the folders and archives of every behaviour below the folder testdata of this package whose names
+// match a pattern. It is fatal that there are none: then nothing would be tested.
+func Folders(t *testing.T, testdata, pattern string) []string {
+	t.Helper()
+	folders, err := filepath.Glob(testdata + "/behaviour*/" + pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) == 0 {
+		t.Fatalf("there is no %s/behaviour*/%s: no log of any behaviour is tested; make those of this one with "+
+			"test/compat/generate.sh, as test/compat/doc.go says", testdata, pattern)
+	}
+	return folders
+}
+
 // Each runs f for every log, bundle and story of every behaviour below the folder testdata of this package.
 func Each(t *testing.T, testdata string, f func(t *testing.T, l *Log)) {
 	t.Helper()
-	dirs, err := filepath.Glob(testdata + "/behaviour*/*")
-	if err != nil || len(dirs) == 0 {
-		t.Fatalf("no logs of before: %v", err)
-	}
-	for _, dir := range dirs {
+	for _, dir := range Folders(t, testdata, "*") {
 		t.Run(
 			filepath.Base(filepath.Dir(dir))+"/"+strings.TrimSuffix(filepath.Base(dir), ".tar.gz"),
 			func(t *testing.T) {

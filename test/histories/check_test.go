@@ -12,7 +12,6 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // recorder makes a recording of two schedulers, one after the other, without servers or processes.
@@ -27,8 +26,8 @@ type recorder struct {
 	Recording
 }
 
-// goodRecording is one in which nothing is wrong: two schedulers, of which the second takes the log over, pods, a gang
-// that fits and one that does not, a bind that fails, and a node that comes later.
+// goodRecording has no violation. It has two schedulers, of which the second takes over the log, pods, a gang that
+// fits and one that does not, a bind that fails, and a node that comes later.
 func goodRecording(t *testing.T) *Recording {
 	t.Helper()
 	c := newLocalCluster(t)
@@ -108,13 +107,13 @@ func (r *recorder) step(well bool) {
 		}
 		r.cluster.mu.Unlock()
 	}
-	effects, err := r.engine.Step(r.t.Context(), r.now, inputs)
+	ready, err := r.engine.Step(r.t.Context(), r.now, inputs)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.seen(Acknowledged)
 	var results []eventlog.Payload
-	for _, e := range effects {
+	for _, e := range ready.Effects {
 		r.note(Note{What: Released, Effect: "bind", Last: e.Seq, UID: string(e.UID), Node: e.Node})
 		result := &eventlog.BindResult{UID: e.UID, Node: e.Node, Decision: e.Seq, Outcome: eventlog.BindFailed}
 		if well {
@@ -129,7 +128,7 @@ func (r *recorder) step(well bool) {
 	r.seen(Acknowledged)
 }
 
-func (r *recorder) bind(e scheduler.Effect) {
+func (r *recorder) bind(e engine.Effect) {
 	for _, p := range r.cluster.pods() {
 		if p.UID == e.UID {
 			p.Spec.NodeName = e.Node
@@ -338,7 +337,7 @@ func moveDecision(r *Recording, n *Note) {
 	d.Node, n.Node = "node-9", "node-9"
 }
 
-// plantMissing takes a decision out of the log and closes the gap, with the notes of what was released after it.
+// plantMissing removes a decision from the log and closes the gap, with the notes about effects released after it.
 func plantMissing(_ *testing.T, r *Recording) {
 	i := slices.IndexFunc(r.Entries, func(e eventlog.Entry) bool {
 		d, ok := e.Payload.(*eventlog.Decision)

@@ -16,6 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -24,7 +25,8 @@ func (p *Player) explain(d *datadriven.TestData) string {
 	p.t.Helper()
 	p.allow(d, 2, "at", "after", "from", "runnersup", "json", "history", "reason", "trace", "nodes", "allnodes")
 	namespace, name, _ := strings.Cut(d.CmdArgs[1].Key, "/")
-	x, err := p.explained(d.CmdArgs[0].Key, namespace, name, p.explainOptions(d))
+	opts, log := p.explainOptions(d)
+	x, err := p.explained(d.CmdArgs[0].Key, log, namespace, name, opts)
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -54,16 +56,16 @@ func (p *Player) explain(d *datadriven.TestData) string {
 	return string(b)
 }
 
-func (p *Player) explained(kind, namespace, name string, opts explain.Options) (any, error) {
+func (p *Player) explained(kind string, log *history.Log, namespace, name string, opts explain.Options) (any, error) {
 	p.t.Helper()
 	ctx := context.Background()
 	switch kind {
 	case "pod":
-		return explain.Pod(ctx, p.log.Read, namespace, name, opts)
+		return explain.Pod(ctx, log, namespace, name, opts)
 	case "group":
-		x, err := explain.Group(ctx, p.log.Read, namespace, name, opts)
+		x, err := explain.Group(ctx, log, namespace, name, opts)
 		if missing := (*explain.NotFoundError)(nil); errors.As(err, &missing) && missing.Composite {
-			return explain.Composite(ctx, p.log.Read, namespace, name, opts)
+			return explain.Composite(ctx, log, namespace, name, opts)
 		}
 		return x, err
 	}
@@ -71,25 +73,40 @@ func (p *Player) explained(kind, namespace, name string, opts explain.Options) (
 	return nil, nil
 }
 
-func (p *Player) explainOptions(d *datadriven.TestData) explain.Options {
+func (p *Player) explainOptions(d *datadriven.TestData) (explain.Options, *history.Log) {
 	p.t.Helper()
 	whole := func(key string) uint64 {
 		n, err := strconv.ParseUint(arg(d, key, "0"), 10, 64)
 		p.must(err)
 		return n
 	}
-	opts := explain.Options{Registry: Registry(), AtSeq: whole("at"), RunnersUp: int(whole("runnersup")),
+	opts := explain.Options{AtSeq: whole("at"), RunnersUp: int(whole("runnersup")),
 		Trace: d.HasArg("trace")}
 	if after := arg(d, "after", ""); after != "" {
 		by, err := time.ParseDuration(after)
 		p.must(err)
 		opts.AtTime = eventlog.TimeOf(Start.Add(by))
 	}
+	source := history.Plain(p.log, Registry())
 	if d.HasArg("from") {
-		opts.Base = whole("from")
-		opts.Restore = p.stateAfter(opts.Base)
+		source = &laterLog{source, p, whole("from")}
 	}
-	return opts
+	return opts, history.New(source, history.Options{})
+}
+
+// laterLog is the player's log as if its entries up to one were archived, with a snapshot of that one.
+type laterLog struct {
+	history.Source
+	p    *Player
+	base uint64
+}
+
+func (l *laterLog) First() uint64 { return l.base + 1 }
+
+func (l *laterLog) Base() (uint64, error) { return l.base, nil }
+
+func (l *laterLog) Restore(uint64) (*scheduler.Machine, error) {
+	return history.New(l.Source, history.Options{}).At(context.Background(), l.base)
 }
 
 // writeText writes an answer for people.
@@ -110,20 +127,4 @@ func reasonOf(x any) *answer.Reason {
 		return pod.Reason
 	}
 	return x.(*answer.Group).Reason
-}
-
-// stateAfter makes the state after an entry from the log, as a snapshot would.
-func (p *Player) stateAfter(seq uint64) func(uint64) (*scheduler.Machine, error) {
-	return func(uint64) (*scheduler.Machine, error) {
-		m := scheduler.New(Registry())
-		for e, err := range p.log.Read(context.Background(), 1) {
-			if err != nil || e.Seq > seq {
-				return m, err
-			}
-			if err := m.Apply(e); err != nil {
-				return nil, err
-			}
-		}
-		return m, nil
-	}
 }

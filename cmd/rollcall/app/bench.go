@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
@@ -73,25 +74,7 @@ run in a process of its own. A ratio is of this program's figure to the other's 
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.IntVar(&b.Nodes, "nodes", 5000, "how many nodes there are")
-	f.IntVar(&b.Pods, "pods", 10000, "how many pods come")
-	f.Var(b.GangFlag(), "gang", workload.GangUsage)
-	f.StringVar(&b.shapes, "shapes", "1",
-		"how many different requests for CPU and memory there are; all: every pod has its own")
-	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
-	f.BoolVar(&b.Affinity, "affinity", false,
-		"the pods of an app must be on different nodes, and had rather be in a zone with others of it")
-	f.BoolVar(&b.SoftSpread, "soft-spread", false,
-		"spread the pods of an app over zones and nodes: maxSkew 1, ScheduleAnyway")
-	f.BoolVar(&b.ZoneAffinity, "zone-affinity", false,
-		"pods must be in a zone with one of another app; those of the first app need not")
-	f.BoolVar(&b.NamespaceAffinity, "namespace-affinity", false,
-		"as --zone-affinity, with apps in several namespaces, which pods select by a label")
-	f.IntVar(&b.Apps, "apps", 0, "how many apps there are, with one of these four flags; 0: 50")
-	f.BoolVar(&b.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for "+
-		"one; with it --nodes is 100 and --gang 16 unless given")
-	f.BoolVar(&b.Preempt, "preempt", false, "all nodes are full with pods of lower priority, and all pods come at "+
-		"once and preempt; with it --pods is 8000 and --gang 8 unless given")
+	b.registerWorkload(f)
 	b.classes.register(cmd)
 	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
@@ -111,6 +94,29 @@ run in a process of its own. A ratio is of this program's figure to the other's 
 	_ = cmd.MarkFlagDirname("log")
 	cmd.AddCommand(newBenchLog())
 	return cmd
+}
+
+// registerWorkload adds the flags that describe the workload.
+func (b *coreBench) registerWorkload(f *pflag.FlagSet) {
+	f.IntVar(&b.Nodes, "nodes", 5000, "how many nodes there are")
+	f.IntVar(&b.Pods, "pods", 10000, "how many pods come")
+	f.Var(b.GangFlag(), "gang", workload.GangUsage)
+	f.StringVar(&b.shapes, "shapes", "1",
+		"how many different requests for CPU and memory there are; all: every pod has its own")
+	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
+	f.BoolVar(&b.Affinity, "affinity", false,
+		"the pods of an app must be on different nodes, and had rather be in a zone with others of it")
+	f.BoolVar(&b.SoftSpread, "soft-spread", false,
+		"spread the pods of an app over zones and nodes: maxSkew 1, ScheduleAnyway")
+	f.BoolVar(&b.ZoneAffinity, "zone-affinity", false,
+		"pods must be in a zone with one of another app; those of the first app need not")
+	f.BoolVar(&b.NamespaceAffinity, "namespace-affinity", false,
+		"as --zone-affinity, with apps in several namespaces, which pods select by a label")
+	f.IntVar(&b.Apps, "apps", 0, "how many apps there are, with one of these four flags; 0: 50")
+	f.BoolVar(&b.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for "+
+		"one; with it --nodes is 100 and --gang 16 unless given")
+	f.BoolVar(&b.Preempt, "preempt", false, "all nodes are full with pods of lower priority, and all pods come at "+
+		"once and preempt; with it --pods is 8000 and --gang 8 unless given")
 }
 
 func (b *coreBench) run(cmd *cobra.Command) error {

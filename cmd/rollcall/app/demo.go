@@ -16,6 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -147,7 +148,7 @@ func (d *demo) explain(cmd *cobra.Command, w io.Writer, path string) error {
 		return err
 	}
 	defer log.Close()
-	opts := explain.Options{Registry: d.registry}
+	past, opts := history.New(log.Source, history.Options{}), explain.Options{}
 
 	fmt.Fprint(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n"+
 		"$ rollcall explain demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
@@ -158,7 +159,7 @@ func (d *demo) explain(cmd *cobra.Command, w io.Writer, path string) error {
 	if opts.AtSeq, opts.AtTime, err = asked.In(cmd.Context(), log.Source); err != nil {
 		return err
 	}
-	group, err := explain.Group(cmd.Context(), log.Read, "default", "wide", opts)
+	group, err := explain.Group(cmd.Context(), past, "default", "wide", opts)
 	if err != nil {
 		return err
 	}
@@ -169,8 +170,7 @@ func (d *demo) explain(cmd *cobra.Command, w io.Writer, path string) error {
 
 	fmt.Fprint(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod "+
 		"default/mistyped\n")
-	pod, err := explain.Pod(cmd.Context(), log.Read, "default", "mistyped",
-		explain.Options{Registry: d.registry})
+	pod, err := explain.Pod(cmd.Context(), past, "default", "mistyped", explain.Options{})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // explanation is what the explain command prints: a value that has a JSON form, and how it is written for people.
@@ -26,8 +26,7 @@ type explanation struct {
 }
 
 // explainer answers for one kind of thing.
-type explainer func(
-	cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options,
+type explainer func(cmd *cobra.Command, log *history.Log, namespace, name string, opts explain.Options,
 ) (explanation, error)
 
 func newExplain(registry framework.Registry) *cobra.Command {
@@ -81,7 +80,7 @@ history is known.`,
 		if !ok {
 			return usageError{fmt.Errorf("explain %q: want pod or group; for example: %s", args[1], firstExample(cmd))}
 		}
-		opts := explain.Options{Registry: registry}
+		opts := explain.Options{}
 		if err := setRunnersUp(runnersUp, &opts); err != nil {
 			return err
 		}
@@ -138,11 +137,11 @@ func (t *tracing) check(kind string, out *output) error {
 
 func (t *tracing) explainPod(
 	cmd *cobra.Command,
-	log *logs.Source,
+	log *history.Log,
 	namespace, name string,
 	opts explain.Options,
 ) (explanation, error) {
-	x, err := explain.Pod(cmd.Context(), log.Read, namespace, name, opts)
+	x, err := explain.Pod(cmd.Context(), log, namespace, name, opts)
 	if err != nil {
 		return explanation{}, err
 	}
@@ -157,14 +156,14 @@ func (t *tracing) explainPod(
 // explainGroup answers for a gang, or for a CompositePodGroup if that is what has the name.
 func explainGroup(
 	cmd *cobra.Command,
-	log *logs.Source,
+	log *history.Log,
 	namespace, name string,
 	opts explain.Options,
 ) (explanation, error) {
-	x, err := explain.Group(cmd.Context(), log.Read, namespace, name, opts)
+	x, err := explain.Group(cmd.Context(), log, namespace, name, opts)
 	var missing *explain.NotFoundError
 	if errors.As(err, &missing) && missing.Composite {
-		x, err := explain.Composite(cmd.Context(), log.Read, namespace, name, opts)
+		x, err := explain.Composite(cmd.Context(), log, namespace, name, opts)
 		if err != nil {
 			return explanation{}, err
 		}
@@ -223,15 +222,10 @@ func explainOne(
 	if err := log.MustHave(opts.AtSeq); err != nil {
 		return err
 	}
-	if opts.Base, err = log.Base(); err != nil {
-		return err
-	}
-	opts.Restore = log.Restore
-	if err := useIndex(cmd.Context(), log.Source, &opts); err != nil {
-		return err
-	}
-	opts.Progress = func(seq uint64) { log.shown.show("entry %d", seq) }
-	x, err := answerFor(cmd, log.Source, namespace, name, opts)
+	past := history.New(log.Source, history.Options{
+		Progress: func(seq uint64) { log.shown.show("entry %d", seq) },
+	})
+	x, err := answerFor(cmd, past, namespace, name, opts)
 	log.shown.done()
 	if err != nil {
 		return err
@@ -240,17 +234,6 @@ func explainOne(
 		log.ReportMoment(&at, opts.AtTime, eventlog.Entry{Seq: x.at.Seq, Time: eventlog.Time(x.at.Time)})
 	}
 	return out.write(cmd.OutOrStdout(), x.answer, x.write)
-}
-
-// useIndex has the log's index used, if it has one.
-func useIndex(ctx context.Context, log *logs.Source, opts *explain.Options) error {
-	x, err := log.Index(ctx)
-	if err != nil || x == nil {
-		return err
-	}
-	opts.Index = x
-	opts.Snapshots, err = log.SnapshotSeqs()
-	return err
 }
 
 // parseTarget splits namespace/name; a name alone is in the namespace default.

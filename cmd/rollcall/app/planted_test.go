@@ -21,8 +21,8 @@ var plantedFaults = []struct {
 		"an append's error is passed over, and the effects are released",
 		"engine/writer.go",
 		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = " +
-			"nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
-		"\t_, _, w.durable = err, first, last",
+			"nil, nil\n\t} else {\n\t\tw.durable = last\n",
+		"\t_, _, w.durable = err, first, last\n\tif err == nil {\n",
 		"./cmd/rollcall/app",
 		"TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn",
 		"was carried out, and entry",
@@ -60,12 +60,14 @@ var plantedFaults = []struct {
 	},
 	{
 		"what failed to be appended is observed", "engine/writer.go",
-		"if w.observed && err == nil {", "if w.observed {",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{",
+		"\tif err != nil {\n\t\tw.commits = append(w.commits, Commit{Entries: slices.Clone(w.batch)})\n" +
+			"\t\tw.failed = &AppendError{",
 		"./engine", "TestNothingOfAFailedAppendIsObserved", "the last one before the append that failed",
 	},
 	{
-		"the feed has a gap where one call finds two commits", "engine/observe.go",
-		"for i, c := range commits {", "for i, c := range commits[:min(1, len(commits))] {",
+		"the feed has a gap where one call finds two commits", "engine/ready.go",
+		"r := Ready{Commits: commits,", "r := Ready{Commits: commits[:min(1, len(commits))],",
 		"./engine", "TestTheFeedHasEveryEntryOfTheEpochOnceAndInOrder", "is observed after entry",
 	},
 	{
@@ -96,8 +98,8 @@ var plantedFaults = []struct {
 		"a full disk stops nothing",
 		"engine/writer.go",
 		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = " +
-			"nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
-		"\t_, _, w.durable = err, first, last",
+			"nil, nil\n\t} else {\n\t\tw.durable = last\n",
+		"\t_, _, w.durable = err, first, last\n\tif err == nil {\n",
 		"./cmd/rollcall/app",
 		"TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn",
 		"was carried out, and entry",
@@ -119,7 +121,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a resumed simulation forgets the rest of the step that was cut", "sim/resume.go",
-		"return r.live.Step(ctx, now, left)", "return r.live.Step(ctx, now, left[len(left):])",
+		"ready, err := r.live.Step(ctx, now, left)", "ready, err := r.live.Step(ctx, now, left[len(left):])",
 		"./sim", "TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped", "differs",
 	},
 	{

@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/engine/live"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -167,13 +168,13 @@ func (c *connection) seen(uid types.UID) (status.Pod, bool) {
 }
 
 // still says why an effect need not be sent any more.
-func (c *connection) still(e scheduler.Effect) error {
+func (c *connection) still(e engine.Effect) error {
 	w := c.watcher.Load()
 	if w == nil {
 		return nil
 	}
 	p, ok := w.Pod(e.UID)
-	return fits(e, p, ok, w.Node(e.Node))
+	return fits(e.Effect, p, ok, w.Node(e.Node))
 }
 
 // fits says why an effect need not be sent any more, by what the API server told last of its pod and its node.

@@ -201,14 +201,14 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 	return p.adviseOnStop(live.Run(ctx, live.Options{
 		Log:    log,
 		Engine: options,
-		World: func(m *scheduler.Machine) (live.World, error) {
-			recovered = m
-			c.status.Listen(m.Seq())
+		World: func(r engine.Recovery) (live.World, error) {
+			recovered = r.State
+			c.status.Listen(recovered.Seq())
 			if watcher := c.watcher.Load(); watcher != nil { // that of the standby
 				watcher.Lead()
 				return watcher, nil
 			}
-			watcher, err := c.watch(m, false)
+			watcher, err := c.watch(recovered, false)
 			if err != nil {
 				return nil, err
 			}
@@ -216,9 +216,9 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 			return watcher, nil
 		},
 		Effects: c.effects,
-		Observe: func(m *scheduler.Machine, commit engine.Commit) {
-			p.counts.Observe(m, commit)
-			c.status.Observe(m, commit)
+		Observe: func(ready engine.Ready) {
+			p.counts.Observe(ready)
+			c.status.Observe(ready)
 		},
 		Grace: p.running.grace, Lost: lost,
 		Stage: func(stage live.Stage) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -321,6 +322,12 @@ func flipInLog(t testing.TB, file string, text []byte) {
 		t.Fatal(err)
 	}
 }
+
+// addedNames are the members of a line of log cat that are no part of the entry: names beside UIDs.
+var addedNames = regexp.MustCompile(`,"(allowedPods|rejectedPods|victimPods)":\[[^]]*\]|,"pod":"[^"]*"(})`)
+
+// withoutNames returns lines of log cat without the names beside UIDs.
+func withoutNames(lines string) string { return addedNames.ReplaceAllString(lines, "$2") }
 
 // isEndOf reports whether log cat printed the tail as the end of all. Names of pods may be left out of a line: what has
 // named them is archived, and there may be no snapshot of just that place.

@@ -1,5 +1,7 @@
 package topologycount
 
+import "container/list"
+
 // maxMemory bounds what all Counts take with their topologies, in bytes. The Counts that were not used for longest go
 // first. Example: on 50,000 nodes there is room for more than 200 apps whose pods are apart by node and prefer another
 // label. maxTopologies bounds the topologies, because each of them is looked up for every node that changes.
@@ -12,10 +14,10 @@ const (
 
 // memos are the Counts by key.
 type memos struct {
-	byKey          map[string]*Counts
-	oldest, newest *Counts // of the order of the last use
-	bytes          int     // of all together
-	most           int     // maxMemory, or less in tests
+	byKey map[string]*Counts
+	order list.List // of *Counts: the most recently used in front
+	bytes int       // of all together
+	most  int       // maxMemory, or less in tests
 }
 
 // keep takes in new Counts.
@@ -24,47 +26,29 @@ func (s *memos) keep(c *Counts) {
 		s.byKey = map[string]*Counts{}
 	}
 	s.byKey[c.key] = c
-	s.putLast(c)
+	c.element = s.order.PushFront(c)
 }
 
 // use notes that the Counts are used, and how much memory they take now.
 func (s *memos) use(c *Counts) {
-	s.takeOut(c)
-	s.putLast(c)
+	s.order.MoveToFront(c.element)
 	size := c.size()
 	s.bytes += size - c.bytes
 	c.bytes = size
 }
 
+// oldest returns the Counts that were not used for longest, nil if there are none.
+func (s *memos) oldest() *Counts {
+	if e := s.order.Back(); e != nil {
+		return e.Value.(*Counts)
+	}
+	return nil
+}
+
 // drop forgets Counts.
 func (s *memos) drop(c *Counts) {
-	s.takeOut(c)
+	s.order.Remove(c.element)
 	delete(s.byKey, c.key)
 	s.bytes -= c.bytes
 	c.dropped = true
-}
-
-// putLast puts the Counts behind all others in the order of the last use.
-func (s *memos) putLast(c *Counts) {
-	c.older, c.newer = s.newest, nil
-	if s.newest == nil {
-		s.oldest = c
-	} else {
-		s.newest.newer = c
-	}
-	s.newest = c
-}
-
-// takeOut takes the Counts out of the order.
-func (s *memos) takeOut(c *Counts) {
-	if c.older == nil {
-		s.oldest = c.newer
-	} else {
-		c.older.newer = c.newer
-	}
-	if c.newer == nil {
-		s.newest = c.older
-	} else {
-		c.newer.older = c.older
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
 // Composite writes the explanation for people: the answer in the first line, then what it rests on.
@@ -22,26 +23,26 @@ func Composite(w io.Writer, x *answer.Composite) error {
 func compositeAnswer(x *answer.Composite) string {
 	all := len(x.Gangs) + x.Others
 	progress := fmt.Sprintf("%d of %s have their minimum on nodes, and %d must", x.WithMinimum,
-		Count(int64(all), "gang", "gangs"), x.Min)
+		phrase.Count(int64(all), "gang", "gangs"), x.Min)
 	if groups := groupsBelow(x); len(x.Composites) > 0 {
 		all = groups
 		progress = fmt.Sprintf("%d of %s directly below it have what they need on nodes, and %d must", x.WithMinimum,
-			Count(int64(groups), "group", "groups"), x.Min)
+			phrase.Count(int64(groups), "group", "groups"), x.Min)
 	}
 	switch x.Stage {
 	case "Gone":
 		return "is gone, and no gang names it any more"
 	case "Undeclared":
-		return fmt.Sprintf("is not there, though %s it", Count(int64(all), "gang names", "gangs name"))
+		return fmt.Sprintf("is not there, though %s it", phrase.Count(int64(all), "gang names", "gangs name"))
 	case "Refused":
 		return "is refused: " + x.Refusal
 	case "Independent":
 		if len(x.Composites) > 0 {
 			return fmt.Sprintf("has the basic policy: the %s directly below it placed each by itself",
-				Count(int64(all), "group is", "groups are"))
+				phrase.Count(int64(all), "group is", "groups are"))
 		}
 		return fmt.Sprintf("has the basic policy: its %s placed each by itself",
-			Count(int64(all), "gang is", "gangs are"))
+			phrase.Count(int64(all), "gang is", "gangs are"))
 	case "Placed":
 		text := "is placed: " + progress
 		if p := lastPlaced(&x.History); p != nil {
@@ -52,13 +53,13 @@ func compositeAnswer(x *answer.Composite) string {
 		text := "is below its minimum: " + progress + "; nothing is pending"
 		if last := lastLost(&x.History); last != nil {
 			text += fmt.Sprintf("; at %s (entry %d) %s %s", last.Time, last.Seq,
-				Count(int64(last.OwnPods), "member was", "members were"), LostTo(last))
+				phrase.Count(int64(last.OwnPods), "member was", "members were"), phrase.LostTo(last))
 		}
 		return text
 	}
 	text := "is pending: " + progress
 	if x.Stage == "Incomplete" && all < x.Min {
-		return text + fmt.Sprintf("; it waits for %s below it", Count(int64(x.Min-all), "gang more", "gangs more"))
+		return text + "; it waits for " + phrase.Count(int64(x.Min-all), "gang more", "gangs more") + " below it"
 	}
 	if x.Reason != nil {
 		text += "; gang " + x.Reason.Group + " " + x.Reason.Predicate

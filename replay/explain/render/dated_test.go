@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 )
 
@@ -80,10 +81,10 @@ func TestWhatHeldEarlierIsPrintedWithItsEntry(t *testing.T) {
 		})
 	}
 	s := &reason.Shortfall[0]
-	if text := render.Shortfall(s, at); !strings.Contains(text, fmt.Sprint(then)) {
+	if text := phrase.Shortfall(s, at); !strings.Contains(text, fmt.Sprint(then)) {
 		t.Errorf("a shortfall of before is told as %q", text)
 	}
-	if text := render.Shortfall(s, failed); strings.Contains(text, fmt.Sprint(then)) {
+	if text := phrase.Shortfall(s, failed); strings.Contains(text, fmt.Sprint(then)) {
 		t.Errorf("a shortfall of now is told as %q", text)
 	}
 }
@@ -92,12 +93,12 @@ func TestWhatHeldEarlierIsPrintedWithItsEntry(t *testing.T) {
 func TestAGangThatCannotFitIsToldSo(t *testing.T) {
 	s := &answer.Shortfall{Of: "Gang", Members: 48, ResourceUse: answer.ResourceUse{Resource: "example.com/gpu",
 		Needed: 384, Free: 100, Usable: 100, Allocatable: 312}}
-	if text := render.Shortfall(s, answer.Point{}); text !=
+	if text := phrase.Shortfall(s, answer.Point{}); text !=
 		"cannot fit: it needs 384 example.com/gpu for 48 members, of 312 in the cluster; 100 free" {
 		t.Errorf("it is told %q", text)
 	}
 	s.Allocatable = 400
-	if text := render.Shortfall(s, answer.Point{}); strings.Contains(text, "cannot fit") {
+	if text := phrase.Shortfall(s, answer.Point{}); strings.Contains(text, "cannot fit") {
 		t.Errorf("it is told %q", text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
 // words say it in full.
@@ -14,7 +15,7 @@ func blocksWords(h *answer.Blocks) string {
 		return fmt.Sprintf("holds what comes free for it since %s; no node has room for a pod of it yet", h.Since)
 	}
 	return fmt.Sprintf("holds %s for it since %s, with room for %d of the %s that it needs",
-		Count(int64(h.Nodes), "node", "nodes"), h.Since, h.Pods, Count(int64(h.Needed), "pod", "pods"))
+		phrase.Count(int64(h.Nodes), "node", "nodes"), h.Since, h.Pods, phrase.Count(int64(h.Needed), "pod", "pods"))
 }
 
 // facts are rows of a label and what it says; those that say nothing are left out.
@@ -60,14 +61,14 @@ func (f *facts) decision(label string, d *answer.Decision) {
 		fmt.Fprintf(&b, " on %s", d.Node)
 	}
 	if d.Evaluated > 0 {
-		fmt.Fprintf(&b, "; %d of %s tried, %d feasible", d.Evaluated, Count(int64(d.Nodes), "node", "nodes"),
+		fmt.Fprintf(&b, "; %d of %s tried, %d feasible", d.Evaluated, phrase.Count(int64(d.Nodes), "node", "nodes"),
 			d.Feasible)
 	}
 	if d.Released > 0 {
-		fmt.Fprintf(&b, "; %s released", Count(int64(d.Released), "held pod", "held pods"))
+		fmt.Fprintf(&b, "; %s released", phrase.Count(int64(d.Released), "held pod", "held pods"))
 	}
 	if d.Evicted > 0 {
-		fmt.Fprintf(&b, "; %s evicted", Count(int64(d.Evicted), "pod", "pods"))
+		fmt.Fprintf(&b, "; %s evicted", phrase.Count(int64(d.Evicted), "pod", "pods"))
 	}
 	f.add(label, "%s", b.String())
 	switch v := d.Diverged; {
@@ -82,7 +83,7 @@ func (f *facts) decision(label string, d *answer.Decision) {
 func (f *facts) queue(q *answer.QueuePlace, x *answer.Reason, attempts int, firstQueued answer.Instant) {
 	if q == nil {
 		if attempts > 0 {
-			f.add("queue", "left it after %s; first queued %s", Count(int64(attempts), "attempt", "attempts"),
+			f.add("queue", "left it after %s; first queued %s", phrase.Count(int64(attempts), "attempt", "attempts"),
 				firstQueued)
 		}
 		return
@@ -91,7 +92,7 @@ func (f *facts) queue(q *answer.QueuePlace, x *answer.Reason, attempts int, firs
 	if q.Since != 0 {
 		text += fmt.Sprintf(" since %s", q.Since)
 	}
-	text += "; " + Count(int64(attempts), "attempt", "attempts")
+	text += "; " + phrase.Count(int64(attempts), "attempt", "attempts")
 	if firstQueued != 0 {
 		text += fmt.Sprintf("; first queued %s", firstQueued)
 	}
@@ -129,7 +130,7 @@ func (f *facts) later(h *answer.GroupHistory, knownFrom uint64) {
 		}
 	}
 	if before := h.OmittedMilestones + len(later) - textFalls; before > 0 {
-		f.add("then", "%s", Count(int64(before), "change more", "changes more"))
+		f.add("then", "%s", phrase.Count(int64(before), "change more", "changes more"))
 	}
 	for _, m := range later[max(0, len(later)-textFalls):] {
 		f.add(milestoneWords[m.What], "%s", withDetail(place(m.Point, knownFrom), m.Detail))
@@ -169,9 +170,19 @@ func (f *facts) reason(x *answer.Reason, knownFrom uint64) {
 	}
 	if v := x.Reserved; v != nil {
 		f.add("reserved", "by what is declared of the pods that run, there is room for it at %s, on %s", v.At,
-			Count(int64(v.Nodes), "node", "nodes"))
+			phrase.Count(int64(v.Nodes), "node", "nodes"))
 	}
 	if v := x.ReservationEnded; v != nil {
 		f.add("reserved", "no room any more since %s: %s", v.Point, v.Why)
 	}
+}
+
+// resize says where the resize of a pod stands.
+func (f *facts) resize(x *answer.Resize) {
+	if x == nil {
+		return
+	}
+	f.add("resize", "%s; %s", x.Queue.State, phrase.Count(int64(x.Attempts), "attempt", "attempts"))
+	f.add("next try", "%s", x.Queue.NextRetry)
+	f.decision("decision", x.Decision)
 }

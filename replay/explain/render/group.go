@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
 // Group writes the explanation for people: the answer in the first line, then what it rests on.
@@ -21,7 +22,7 @@ func Group(w io.Writer, g *answer.Group) error {
 	out.letPast(g.History.LetPast)
 	stopped := out.stopped(g)
 	if n := g.Needs; n != nil {
-		out.resources(fmt.Sprintf("FOR %s", Count(int64(n.Members), "MEMBER", "MEMBERS")), n.AsOf, n.Resources)
+		out.resources(fmt.Sprintf("FOR %s", phrase.Count(int64(n.Members), "MEMBER", "MEMBERS")), n.AsOf, n.Resources)
 	}
 	if stopped != nil && stopped.Evaluated > 0 {
 		out.resources("FOR "+stopped.Pod, stopped.Point, stopped.Resources)
@@ -107,7 +108,7 @@ func groupFacts(g *answer.Group) facts {
 			text += fmt.Sprintf(" since %s", q.Since)
 		}
 		if g.Reason != nil && g.Reason.Attempts > 0 {
-			text += fmt.Sprintf("; %s", Count(int64(g.Reason.Attempts), "attempt", "attempts"))
+			text += fmt.Sprintf("; %s", phrase.Count(int64(g.Reason.Attempts), "attempt", "attempts"))
 		}
 		f.add("queue", "%s", text)
 	}
@@ -127,8 +128,9 @@ func groupAnswer(g *answer.Group) string {
 	case "Gone":
 		return groupGone(g)
 	case "Placed":
-		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", Count(int64(c.Assigned), "member", "members"), g.Min,
-			Count(int64(nodesOf(g)), "node", "nodes"))
+		text := fmt.Sprintf("is placed: %s (minimum %d) on %s",
+			phrase.Count(int64(c.Assigned), "member", "members"), g.Min,
+			phrase.Count(int64(nodesOf(g)), "node", "nodes"))
 		if p := lastPlaced(&g.History); p != nil {
 			text += fmt.Sprintf(" since %s", moment(*p, g.KnownFrom))
 		}
@@ -140,7 +142,7 @@ func groupAnswer(g *answer.Group) string {
 		return text
 	case "Done":
 		return fmt.Sprintf("is done: as many members as it needs (%d) have ended well, and none is left; %s gone",
-			g.Min, Count(int64(c.Gone), "is", "are"))
+			g.Min, phrase.Count(int64(c.Gone), "is", "are"))
 	case "Evicted":
 		if g.Evicted == nil {
 			return g.Reason.Predicate
@@ -149,7 +151,7 @@ func groupAnswer(g *answer.Group) string {
 			endingAndGone(g), lostBefore(g))
 	case "Preempted":
 		x := lastLoss(g)
-		return fmt.Sprintf("was %s, at %s (entry %d); %s", LostTo(x), moment(x.Point, g.KnownFrom), x.Seq,
+		return fmt.Sprintf("was %s, at %s (entry %d); %s", phrase.LostTo(x), moment(x.Point, g.KnownFrom), x.Seq,
 			endingAndGone(g))
 	case "BelowMinimum":
 		if c.Assigned == 0 {
@@ -170,16 +172,17 @@ func groupAnswer(g *answer.Group) string {
 		return x.Predicate
 	default:
 		nominated := slices.ContainsFunc(g.Members, func(m answer.GroupMember) bool { return m.Nominated != "" })
-		return "is pending: it " + x.Predicate + roomAwaited(nominated, g.History.Preempted)
+		return "is pending: it " + x.Predicate + phrase.RoomAwaited(nominated, g.History.Preempted)
 	}
 }
 
 // groupGone says of a gang that is gone how it went.
 func groupGone(g *answer.Group) string {
 	c := g.Counts
-	text := fmt.Sprintf("is gone with its %s", Count(int64(c.Gone), "member", "members"))
+	text := fmt.Sprintf("is gone with its %s", phrase.Count(int64(c.Gone), "member", "members"))
 	if x := lastLoss(g); x != nil && g.Ends.Preempted > 0 {
-		text = fmt.Sprintf("was %s, at %s (entry %d); it %s", LostTo(x), moment(x.Point, g.KnownFrom), x.Seq, text)
+		text = fmt.Sprintf("was %s, at %s (entry %d); it %s", phrase.LostTo(x), moment(x.Point, g.KnownFrom), x.Seq,
+			text)
 	} else if e := g.Evicted; e != nil {
 		text = fmt.Sprintf("was evicted at %s: %s; it %s", moment(e.Point, g.KnownFrom), e.Why, text)
 	}
@@ -217,20 +220,20 @@ func lostBefore(g *answer.Group) string {
 		return ""
 	}
 	return fmt.Sprintf("; at %s (entry %d) %s %s", moment(x.Point, g.KnownFrom), x.Seq,
-		Count(int64(x.OwnPods), "member was", "members were"), LostTo(x))
+		phrase.Count(int64(x.OwnPods), "member was", "members were"), phrase.LostTo(x))
 }
 
 // endingAndGone says how many members are ending and gone, and how those went.
 func endingAndGone(g *answer.Group) string {
 	c := &g.Counts
-	gone := Count(int64(c.Gone), "is", "are") + " gone"
+	gone := phrase.Count(int64(c.Gone), "is", "are") + " gone"
 	if ends := endsText(&g.Ends); ends != "" && c.Gone > 0 {
 		gone += " (" + ends + ")"
 	}
 	if c.Leaving == 0 {
 		return gone
 	}
-	ending := Count(int64(c.Leaving), "member is", "members are") + " still ending"
+	ending := phrase.Count(int64(c.Leaving), "member is", "members are") + " still ending"
 	if c.Gone == 0 {
 		return ending
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -170,8 +171,8 @@ func checkAgain(t *rapid.T, m *scheduler.Machine, log *eventlog.Memory) {
 
 // checkExplained looks at the texts about a pod, and about its gang.
 func checkExplained(t *rapid.T, log *eventlog.Memory, name string) {
-	opts := explain.Options{Registry: plugins.NewRegistry()}
-	pod, err := explain.Pod(context.Background(), log.Read, "ml", name, opts)
+	past, opts := history.New(history.Plain(log, plugins.NewRegistry()), history.Options{}), explain.Options{}
+	pod, err := explain.Pod(context.Background(), past, "ml", name, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func checkExplained(t *rapid.T, log *eventlog.Memory, name string) {
 		t.Fatal(err)
 	}
 	if of, ok := strings.CutPrefix(pod.Group, "ml/"); ok {
-		group, err := explain.Group(context.Background(), log.Read, "ml", of, opts)
+		group, err := explain.Group(context.Background(), past, "ml", of, opts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,10 +3,10 @@ package render
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
 // Pod writes the explanation for people: the answer in the first line, then what it rests on.
@@ -35,7 +35,7 @@ func podFacts(p *answer.Pod) facts {
 	f.add("at", "%s", p.At)
 	earlier := ""
 	if p.Earlier > 0 {
-		earlier = fmt.Sprintf(", after %s of that name", Count(int64(p.Earlier), "other pod", "other pods"))
+		earlier = fmt.Sprintf(", after %s of that name", phrase.Count(int64(p.Earlier), "other pod", "other pods"))
 	}
 	f.knownFrom(p.KnownFrom)
 	f.add("created", "%s%s; UID %s", place(p.Created, p.KnownFrom), earlier, p.UID)
@@ -52,7 +52,7 @@ func podFacts(p *answer.Pod) facts {
 	}
 	f.queue(p.Queue, p.Reason, p.Attempts, p.FirstQueued)
 	f.resize(p.Resize)
-	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)) {
+	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !phrase.OfGang(p)) {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
 	f.reason(p.Reason, p.KnownFrom)
@@ -65,7 +65,7 @@ func podFacts(p *answer.Pod) facts {
 			f.add("allowed", "%s: the gang was complete", p.Allowed)
 		}
 		if b := p.Bind; b != nil {
-			f.add("bind", "%s: on %s, %s", b.Point, b.Node, BindOutcome(b))
+			f.add("bind", "%s: on %s, %s", b.Point, b.Node, phrase.BindOutcome(b))
 		}
 	}
 	if p.Released != nil && p.Stage == cluster.Pending.String() {
@@ -78,7 +78,7 @@ func podFacts(p *answer.Pod) facts {
 	}
 	f.preemptions(by, p.Preempted, 0, p.OmittedPreempted)
 	if e := p.Evicted; e != nil {
-		f.add("evicted", "%s: with its gang, %s: %s", e.Point, Count(int64(e.Members), "pod", "pods"), e.Why)
+		f.add("evicted", "%s: with its gang, %s: %s", e.Point, phrase.Count(int64(e.Members), "pod", "pods"), e.Why)
 	}
 	f.eviction(p)
 	return f
@@ -103,12 +103,12 @@ func podAnswer(p *answer.Pod) string {
 	case "Gone":
 		return podGone(p)
 	case cluster.Pending.String(), cluster.Waiting.String():
-		return PodPending(p)
+		return phrase.PodPending(p)
 	}
 	if d := p.Decision; d != nil && d.Node != p.Node {
 		return fmt.Sprintf("stands on %s, though the decision gave it %s", p.Node, d.Node)
 	}
-	if asked := askedToGo(p); asked != "" {
+	if asked := phrase.AskedToGo(p); asked != "" {
 		return fmt.Sprintf("%s, and has not left %s yet%s; it %s", asked, p.Node, refusedSoFar(p), podPlaced(p))
 	}
 	text := podPlaced(p) + whyItStays(p)
@@ -126,12 +126,12 @@ func refusedSoFar(p *answer.Pod) string {
 		return ""
 	}
 	return fmt.Sprintf(": the API server refused its eviction at %s (entry %d)%s; it is tried again at %s", r.Time,
-		r.Seq, inWords(r), r.RetryAt)
+		r.Seq, phrase.InWords(r), r.RetryAt)
 }
 
 // whyItStays says how the pod's eviction ended if it did not go by it; "" if nobody asked for it, or it was not told.
 func whyItStays(p *answer.Pod) string {
-	if !stays(p) {
+	if !phrase.Stays(p) {
 		return ""
 	}
 	r, what := p.Eviction, "was given up"
@@ -139,12 +139,7 @@ func whyItStays(p *answer.Pod) string {
 		what = "was not sent"
 	}
 	return fmt.Sprintf("; its eviction, asked for by entry %d, %s at %s (entry %d)%s", r.Decision, what, r.Time,
-		r.Seq, inWords(r))
-}
-
-// stays reports whether the pod's last eviction was given up or withdrawn.
-func stays(p *answer.Pod) bool {
-	return p.Eviction != nil && (p.Eviction.Outcome == "GivenUp" || p.Eviction.Outcome == "Withdrawn")
+		r.Seq, phrase.InWords(r))
 }
 
 // allAnswered reports whether every node took the pod or refused it, so that none was left out.
@@ -156,56 +151,39 @@ func allAnswered(d *answer.Decision) bool {
 	return max(answered, d.Evaluated) >= int64(d.Nodes)
 }
 
-// askedToGo says by which decision the pod had to give up its node since it had it, and why, as far as that is known;
-// "" for none.
-func askedToGo(p *answer.Pod) string {
-	since := func(at answer.Point) bool {
-		return (p.Decision == nil || p.Decision.Seq < at.Seq) && !(stays(p) && p.Eviction.Decision == at.Seq)
+func podGone(p *answer.Pod) string {
+	how := "was deleted"
+	if p.GoneHow != "Deleted" {
+		how = "has finished (" + p.GoneHow + ")"
 	}
-	switch x, e := p.PreemptedBy, p.Evicted; {
-	case x != nil && since(x.Point) && (e == nil || x.Seq > e.Seq):
-		return fmt.Sprintf("was %s, at %s (entry %d)", LostTo(x), x.Time, x.Seq)
-	case e != nil && since(e.Point):
-		return fmt.Sprintf("was evicted at %s (entry %d): %s", e.Time, e.Seq, e.Why)
+	if p.Gone != nil {
+		how += fmt.Sprintf(" at %s", p.Gone.Time)
 	}
-	if p.AskedToGoBy > 0 {
-		return fmt.Sprintf("was asked to go by entry %d, before what is known begins with entry %d", p.AskedToGoBy,
-			p.KnownFrom)
+	if asked := phrase.AskedToGo(p); asked != "" && (p.Node != "" || !phrase.WasHeld(p)) {
+		how = asked + ", and " + how
 	}
-	return ""
+	if p.Node == "" {
+		how += "; when it went it had no node"
+		if why := phrase.WhyRefused(p); why != "" {
+			how += ": " + why
+		}
+		return how
+	}
+	return how + "; it " + podPlaced(p)
 }
 
-// wasHeld reports whether the pod was held on its node by Permit when it was preempted, so that it could be tried
-// again.
-func wasHeld(p *answer.Pod) bool {
-	return p.PreemptedBy != nil && len(p.PreemptedBy.Own) > 0 && p.PreemptedBy.Own[0].Held
+// trial shows what an attempt would end by.
+func (p *page) trial(t *answer.Trial) {
+	switch {
+	case t.Fits:
+	case t.Own != nil:
+		p.cause(t.Own)
+	case t.Decision != nil:
+		p.cause(t.Decision)
+	}
 }
 
-// PodPending says why the pod has no node yet, or may still lose it, to follow its name.
-func PodPending(p *answer.Pod) string {
-	if p.Stage == cluster.Pending.String() {
-		return "is pending: " + whyPending(p) + roomAwaited(p.Nominated != "", p.Preempted)
-	}
-	text := "is held on " + p.Node
-	if d := p.Decision; d != nil {
-		text += fmt.Sprintf(" since %s, until %s at the latest", d.Time, d.WaitUntil)
-	}
-	switch g := p.Gang; {
-	case ofGang(p) && p.Reason.Code != answer.InFlight:
-		text += fmt.Sprintf(": its gang %s %s", p.Group, p.Reason.Predicate)
-	case g != nil:
-		text += fmt.Sprintf(": its gang %s has %d of the %d members it needs on nodes", p.Group, g.Assigned+g.Waiting,
-			g.Min)
-	case p.Reason != nil:
-		text += fmt.Sprintf(": it waits for %s", List(p.Reason.WaitsFor.Plugins, "a plugin"))
-	}
-	return text
-}
-
-// ofGang reports whether the reason is that of the pod's gang.
-func ofGang(p *answer.Pod) bool { return p.Reason != nil && p.Reason.Group != "" }
-
-// placed says where and with which score.
+// podPlaced says where and with which score.
 func podPlaced(p *answer.Pod) string {
 	d := p.Decision
 	if d == nil && p.Created.Seq == 0 {
@@ -224,10 +202,10 @@ func podPlaced(p *answer.Pod) string {
 		text += ": the only node there was"
 	case d.NominatedTo == d.Node && d.Evaluated < int64(d.Nodes):
 		text += fmt.Sprintf(": the node was kept for it, so that the other %s were not tried",
-			Count(int64(d.Nodes)-d.Evaluated, "node", "nodes"))
+			phrase.Count(int64(d.Nodes)-d.Evaluated, "node", "nodes"))
 	case d.Feasible == 1 && !allAnswered(d):
 		text += fmt.Sprintf(": the only one that took it of the %s tried, of %d",
-			Count(d.Evaluated, "node", "nodes"), d.Nodes)
+			phrase.Count(d.Evaluated, "node", "nodes"), d.Nodes)
 	case d.Feasible == 1:
 		text += fmt.Sprintf(": the only one of %d nodes that took it", d.Nodes)
 	case len(d.RunnersUp) > 0 && d.RunnersUp[0].Total == d.Score:
@@ -242,156 +220,4 @@ func podPlaced(p *answer.Pod) string {
 		text += "; it is being bound"
 	}
 	return text
-}
-
-func podGone(p *answer.Pod) string {
-	how := "was deleted"
-	if p.GoneHow != "Deleted" {
-		how = "has finished (" + p.GoneHow + ")"
-	}
-	if p.Gone != nil {
-		how += fmt.Sprintf(" at %s", p.Gone.Time)
-	}
-	if asked := askedToGo(p); asked != "" && (p.Node != "" || !wasHeld(p)) {
-		how = asked + ", and " + how
-	}
-	if p.Node == "" {
-		how += "; when it went it had no node"
-		if why := whyRefused(p); why != "" {
-			how += ": " + why
-		}
-		return how
-	}
-	return how + "; it " + podPlaced(p)
-}
-
-// whyPending says what keeps a pending pod from its node.
-func whyPending(p *answer.Pod) string {
-	switch {
-	case p.Ignored:
-		return fmt.Sprintf("it asks for scheduler %q, and the configuration has no profile of that name",
-			p.SchedulerName)
-	case p.Terminating:
-		return "it is being deleted and will not be placed"
-	case p.Reason != nil && p.Reason.Code == answer.BeingEvicted:
-		return beingEvicted(p)
-	case p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)):
-		return fmt.Sprintf("%s keeps it out of the queue: %s", p.GatingPlugin, p.GatingMessage)
-	}
-	if ofGang(p) {
-		return whyOfGang(p)
-	}
-	if asked := askedToGo(p); asked != "" {
-		return "it was held on a node and " + asked
-	}
-	if p.Reason != nil && p.Reason.Code == answer.AsksExtenders {
-		return "HTTP extenders were asked about it and have not answered yet"
-	}
-	if p.Reason != nil && p.Reason.Now != nil {
-		return nowAndLast(p)
-	}
-	if why := whyRefused(p); why != "" {
-		return why
-	}
-	if p.Queue == nil {
-		return "it is not in the queue"
-	}
-	if p.Created.Seq == 0 && p.Attempts > 0 {
-		return triedBefore(p)
-	}
-	return "nothing has been decided on it yet; it is tried " + p.Queue.NextRetry
-}
-
-// beingEvicted says, of a pod that is still to be evicted and has no node any more, at whose behest and since when.
-func beingEvicted(p *answer.Pod) string {
-	asked := askedToGo(p)
-	if asked == "" {
-		asked = fmt.Sprintf("was asked to go before entry %d, with which what is known begins", p.KnownFrom)
-	}
-	text := fmt.Sprintf("it is being evicted and will not be placed: it %s", asked)
-	if b := p.Bind; b != nil {
-		return text + fmt.Sprintf("; it has no node since %s (entry %d), when binding it to %s ended in %s", b.Time,
-			b.Seq, b.Node, BindOutcome(b))
-	}
-	if p.KnownFrom > 0 {
-		text += fmt.Sprintf("; it had lost its node before entry %d already", p.KnownFrom)
-	}
-	return text
-}
-
-// nowAndLast says, of a pod by itself, what an attempt would come to now, and how the last one failed as far as that
-// differs.
-func nowAndLast(p *answer.Pod) string {
-	x := p.Reason
-	text := x.Now.Message
-	if x.Now.Fits {
-		text += "; it is tried " + x.NextRetry.Words
-	}
-	switch {
-	case x.Failed == nil && p.Created.Seq == 0 && p.Attempts > 0:
-		return text + "; " + triedBefore(p)
-	case x.Failed == nil, x.Code == x.Now.Code:
-		return text
-	case x.Code == answer.BindFailed && p.Bind != nil:
-		return fmt.Sprintf("%s; binding it to %s ended in %s, at %s (entry %d)", text, p.Bind.Node, BindOutcome(p.Bind),
-			p.Bind.Time, p.Bind.Seq)
-	case len(x.Refusals) == 0:
-		return text
-	}
-	return fmt.Sprintf("%s; its last attempt, at %s (entry %d), failed: %s", text, x.Failed.Time, x.Failed.Seq,
-		Refusals(x.Refusals))
-}
-
-// trial shows what an attempt would end by.
-func (p *page) trial(t *answer.Trial) {
-	switch {
-	case t.Fits:
-	case t.Own != nil:
-		p.cause(t.Own)
-	case t.Decision != nil:
-		p.cause(t.Decision)
-	}
-}
-
-// whyOfGang says what keeps the gang of a pod from its nodes, and the pod itself if it is that member.
-func whyOfGang(p *answer.Pod) string {
-	if now := p.Reason.Now; now != nil && now.Own != nil {
-		if p.Reason.BeyondMinimum > 0 {
-			return NoNode(now.Own, p.At)
-		}
-		if now.Member == p.Pod && now.Code == answer.Unplaceable {
-			return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(now.Own, p.At), p.Group)
-		}
-	}
-	return fmt.Sprintf("its gang %s %s", p.Group, p.Reason.Predicate)
-}
-
-// triedBefore says what the queue still knows of attempts that are not in the log.
-func triedBefore(p *answer.Pod) string {
-	text := fmt.Sprintf("its %s came before entry %d, with which what is known begins",
-		Count(int64(p.Attempts), "attempt", "attempts"), p.KnownFrom)
-	if by := p.Queue.RejectedBy; len(by) > 0 {
-		text += "; the last was refused by " + strings.Join(by, " and ")
-	}
-	return text + "; it is tried " + p.Queue.NextRetry
-}
-
-// whyRefused says what the decision that stopped the pod, or its gang, found; "" if there is none.
-func whyRefused(p *answer.Pod) string {
-	d := p.Decision
-	switch {
-	case p.StoppedBy != nil:
-		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(p.StoppedBy, p.Group, p.At))
-	case d == nil:
-		return ""
-	case d.Node != "" && p.Bind != nil && p.Released == nil:
-		return fmt.Sprintf("binding it to %s ended in %s", p.Bind.Node, BindOutcome(p.Bind))
-	case d.Node != "":
-		return ""
-	case d.Gang != nil && d.Evaluated == 0:
-		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(d, p.Group, p.At))
-	case d.Gang != nil:
-		return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(d, p.At), p.Group)
-	}
-	return NoNode(d, p.At)
 }

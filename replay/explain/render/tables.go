@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
 // dated is a title of what held at an entry: with the entry, unless it is the one that is asked about.
@@ -22,7 +23,7 @@ func (p *page) refusals(d *answer.Decision) {
 	if d == nil {
 		return
 	}
-	merged := mergeRefusals(d.Refusals)
+	merged := phrase.MergeRefusals(d.Refusals)
 	var rows [][]string
 	for i, r := range merged {
 		if i == textReasons {
@@ -33,7 +34,7 @@ func (p *page) refusals(d *answer.Decision) {
 		if r.Nodes > 0 {
 			nodes = fmt.Sprint(r.Nodes)
 		}
-		rows = append(rows, []string{nodes, r.Plugin, reasonText(d, r), strings.Join(r.Examples, ", ")})
+		rows = append(rows, []string{nodes, r.Plugin, phrase.ReasonText(d, r), strings.Join(r.Examples, ", ")})
 	}
 	p.table([]string{p.dated("NODES", d.Point), "REFUSED BY", "REASON", "FOR EXAMPLE"}, rows)
 }
@@ -44,15 +45,15 @@ func (p *page) resources(title string, asOf answer.Point, uses []answer.Resource
 	for _, u := range uses {
 		largest := "0"
 		if u.LargestFree > 0 {
-			largest = fmt.Sprintf("%s on %s", Amount(u.Resource, u.LargestFree), u.LargestFreeNode)
+			largest = fmt.Sprintf("%s on %s", phrase.Amount(u.Resource, u.LargestFree), u.LargestFreeNode)
 		}
 		usable := ""
 		if u.Usable != u.Free {
-			usable = Amount(u.Resource, u.Usable)
+			usable = phrase.Amount(u.Resource, u.Usable)
 		}
-		rows = append(rows, []string{string(u.Resource), Amount(u.Resource, u.Needed), Amount(u.Resource, u.Free),
-			usable, largest,
-			Amount(u.Resource, u.Allocatable), shares(u, u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount),
+		rows = append(rows, []string{string(u.Resource), phrase.Amount(u.Resource, u.Needed),
+			phrase.Amount(u.Resource, u.Free), usable, largest,
+			phrase.Amount(u.Resource, u.Allocatable), shares(u, u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount),
 			cmp.Or(shares(u, u.Holders, u.Others, u.OthersAmount), "nobody")})
 	}
 	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "KEPT FOR", "HELD BY"},
@@ -68,10 +69,10 @@ func shares(u answer.ResourceUse, holders []answer.Holder, others int, rest int6
 			continue
 		}
 		kind := map[string]string{"group": "gang ", "composite": "composite "}[h.Kind]
-		parts = append(parts, fmt.Sprintf("%s%s %s", kind, h.Name, Amount(u.Resource, h.Amount)))
+		parts = append(parts, fmt.Sprintf("%s%s %s", kind, h.Name, phrase.Amount(u.Resource, h.Amount)))
 	}
 	if others > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s", Count(int64(others), "other", "others"), Amount(u.Resource, rest)))
+		parts = append(parts, phrase.Count(int64(others), "other", "others")+" "+phrase.Amount(u.Resource, rest))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -225,7 +226,7 @@ func (p *page) refusedMembers(asOf answer.Point, members []answer.RefusedMembers
 			rows = append(rows, []string{fmt.Sprint(more), "others"})
 			break
 		}
-		rows = append(rows, []string{fmt.Sprint(r.Count), strings.Join(r.Examples, ", "), Refusals(r.Refusals)})
+		rows = append(rows, []string{fmt.Sprint(r.Count), strings.Join(r.Examples, ", "), phrase.Refusals(r.Refusals)})
 	}
 	p.table([]string{p.dated("NO NODE FOR", asOf), "MEMBERS", "WHY"}, rows)
 }
@@ -251,7 +252,7 @@ func (p *page) letPast(l *answer.LetPast) {
 			fmt.Sprint(by.Pods), amountsText(by.Took), by.Meanwhile})
 	}
 	if others > 0 {
-		rows = append(rows, []string{"", Count(int64(others), "other", "others"), "", fmt.Sprint(pods),
+		rows = append(rows, []string{"", phrase.Count(int64(others), "other", "others"), "", fmt.Sprint(pods),
 			amountsText(took)})
 	}
 	p.table([]string{"LET PAST", "WHAT", "PRIORITY", "PODS", "TOOK",
@@ -262,7 +263,7 @@ func amountsText(amounts []answer.Amount) string {
 	var parts []string
 	for _, a := range amounts {
 		if a.Amount > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", Amount(a.Resource, a.Amount), a.Resource))
+			parts = append(parts, fmt.Sprintf("%s %s", phrase.Amount(a.Resource, a.Amount), a.Resource))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -285,7 +286,7 @@ func (p *page) shortfall(x *answer.Reason) {
 	}
 	title := "FOR ALL"
 	if n := x.Shortfall[0].Members; n > 0 {
-		title = "FOR " + Count(int64(n), "MEMBER", "MEMBERS")
+		title = "FOR " + phrase.Count(int64(n), "MEMBER", "MEMBERS")
 	}
 	p.resources(title, x.Shortfall[0].AsOf, uses)
 }
@@ -294,7 +295,7 @@ func (p *page) shortfall(x *answer.Reason) {
 func (p *page) cause(d *answer.Decision) {
 	p.refusals(d)
 	if d.Evaluated == 0 && d.Gang != nil {
-		p.resources(fmt.Sprintf("FOR %s", Count(int64(d.Gang.Members), "MEMBER", "MEMBERS")), d.Gang.AsOf,
+		p.resources(fmt.Sprintf("FOR %s", phrase.Count(int64(d.Gang.Members), "MEMBER", "MEMBERS")), d.Gang.AsOf,
 			d.Gang.Resources)
 		return
 	}

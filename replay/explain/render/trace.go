@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
 // TracedNodes are the nodes that the text of a trace shows, beside their number.
@@ -46,7 +47,7 @@ func (p *page) trace(d *answer.Decision, nodes TracedNodes) {
 	if d.Node != "" {
 		p.printf(" on %s", d.Node)
 	}
-	p.printf("; %d of %s tried, %d feasible\n", d.Evaluated, Count(int64(d.Nodes), "node", "nodes"),
+	p.printf("; %d of %s tried, %d feasible\n", d.Evaluated, phrase.Count(int64(d.Nodes), "node", "nodes"),
 		d.Feasible)
 	t := d.Trace
 	if t == nil {
@@ -76,7 +77,8 @@ func (p *page) points(t *answer.Trace, allNodes bool) {
 			silent = append(silent, a.PluginAnswer)
 			continue
 		}
-		left := fmt.Sprintf("left %s: %s", Count(int64(len(a.Nodes)), "node", "nodes"), nodeNames(a.Nodes, allNodes))
+		left := fmt.Sprintf("left %s: %s", phrase.Count(int64(len(a.Nodes)), "node", "nodes"),
+			nodeNames(a.Nodes, allNodes))
 		words := strings.Join(append([]string{left}, a.Words...), "; ")
 		rows = append(rows, []string{"PreFilter", a.Code, words, a.Plugin})
 	}
@@ -118,10 +120,10 @@ func answerRows(point string, answers []answer.PluginAnswer) (rows [][]string) {
 func extenderRows(answers []answer.ExtenderAnswer) (rows [][]string) {
 	for _, a := range answers {
 		code, words := "Success", fmt.Sprintf("asked by entry %d about %s: refused %d, scored %d", a.Question,
-			Count(int64(a.Nodes), "node", "nodes"), a.Refused, a.Scored)
+			phrase.Count(int64(a.Nodes), "node", "nodes"), a.Refused, a.Scored)
 		if a.Candidates > 0 {
 			words = fmt.Sprintf("asked by entry %d about evicting from %s: left %d", a.Question,
-				Count(int64(a.Candidates), "node", "nodes"), a.Left)
+				phrase.Count(int64(a.Candidates), "node", "nodes"), a.Left)
 		}
 		for _, call := range [...][2]string{
 			{"filter", a.FilterError}, {"prioritize", a.PrioritizeError}, {"preempt", a.PreemptError},
@@ -175,7 +177,7 @@ func chosen[T any](rows []T, nodes TracedNodes, first int, name func(T) string) 
 func (p *page) moreNodes(others int) {
 	if others > 0 {
 		p.printf("and %s; --all-nodes shows all, --nodes NAME,... those of these names\n",
-			Count(int64(others), "node more", "nodes more"))
+			phrase.Count(int64(others), "node more", "nodes more"))
 	}
 }
 
@@ -219,7 +221,7 @@ func (p *page) restOfNodes(t *answer.Trace, nodes TracedNodes) {
 			names = slices.DeleteFunc(slices.Clone(names), others)
 		}
 		if len(names) > 0 {
-			text := fmt.Sprintf("%s: %s", Count(int64(len(names)), "node", "nodes"), nodeNames(names, nodes.All))
+			text := fmt.Sprintf("%s: %s", phrase.Count(int64(len(names)), "node", "nodes"), nodeNames(names, nodes.All))
 			if why != "" {
 				text += "; " + why
 			}

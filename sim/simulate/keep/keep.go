@@ -1,9 +1,9 @@
-// Package keep runs simulations whose log is kept in a directory, and says what to do when one stops.
+// Package keep runs simulations whose log is kept in a directory, and advises the user when one stops.
 //
-// It owns what lies between package simulate, which knows neither files nor directories, and the command line: it
-// makes the log or opens the one that a simulation left, has snapshots of it written, opens the file of effects, and
-// closes all of that. To an error that a simulation cannot continue from it adds what to do about it, in terms of the
-// flags of rollcall simulate. It reads no workload and prints nothing.
+// It owns the layer between package simulate, which knows neither files nor directories, and the command line. It
+// makes the log or opens an existing one, arranges for snapshots of it, opens the file of effects, and closes
+// everything. To an error that ends a simulation it adds advice, in terms of the flags of rollcall simulate. It reads
+// no workload and prints nothing.
 //
 // Start reading at Run.
 package keep
@@ -23,15 +23,16 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/simulate"
 )
 
-// DefaultSnapshotEvery is how many entries are read back in about a second with 5,000 nodes and 100,000 pods, which
-// take another two to restore. There, making a snapshot holds the log up for about half a second.
+// DefaultSnapshotEvery is the number of entries that are read back in about a second with 5,000 nodes and 100,000
+// pods. Restoring such a state takes another two seconds, and making a snapshot of it blocks the log for about half a
+// second.
 const DefaultSnapshotEvery = 50_000
 
-// recoveryGC is the garbage collector's target while a log is recovered: nearly all that is allocated then stays,
-// so that collecting it often only takes time.
+// recoveryGC is the garbage collector's target while a log is recovered: nearly all memory allocated then stays in
+// use, so that frequent collections only take time.
 const recoveryGC = 300
 
-// Options say what is kept of a simulation, and whether it continues with what was kept before.
+// Options select the kept log and files of a simulation, and whether it resumes.
 type Options struct {
 	// Log is the directory of the log; "" for none to be kept.
 	Log string
@@ -39,33 +40,32 @@ type Options struct {
 	Resume bool
 	// Archives are directories with archived segments of the log that is resumed.
 	Archives []string
-	// GiveUpAfter is the log's last entry if those behind it are given up; 0 for none.
+	// GiveUpAfter is the log's last entry if the later ones are given up; 0 for none.
 	GiveUpAfter uint64
 	// SegmentBytes is the size of the log's files; 0 for the default.
 	SegmentBytes int64
-	// SnapshotEvery and SnapshotAge are after how many entries, and after how much virtual time, a snapshot is written;
-	// 0 for not by that.
+	// A snapshot is written after SnapshotEvery entries and after SnapshotAge of virtual time; 0 turns a limit off.
 	SnapshotEvery uint64
 	SnapshotAge   time.Duration
-	// Effects is the file that a line is appended to for each effect; "" for none.
+	// Effects is the file that gets a line for each effect; "" for none.
 	Effects string
 	// Engine has the registry, the configuration and the program's version.
 	Engine engine.Options
-	// Report is told what a person should know and what is no error. It is called by several goroutines.
+	// Report gets notes for a person that are no errors. Several goroutines call it.
 	Report func(message string)
-	// Resumed and Progress are those of simulate.Options.
+	// Resumed and Progress are as in simulate.Options.
 	Resumed  func(seq uint64, now time.Time)
 	Progress func(simulate.Progress)
 }
 
-// keptLog is what a simulation writes to.
+// keptLog is the log that a simulation writes to.
 type keptLog interface {
 	engine.Log
 	Close() error
 }
 
-// Run runs the cluster and returns the summary. What goes wrong at the end is joined to what ended the simulation.
-// A *logs.RequestError says that something else has to be asked for.
+// Run runs the cluster and returns the summary. An error at the end is joined to the error that ended the simulation.
+// A *logs.RequestError says that the request has to change.
 func Run(ctx context.Context, cluster *sim.Cluster, o Options) (report.Summary, error) {
 	if o.Log == "" {
 		return o.runOn(ctx, cluster, nil)
@@ -109,7 +109,7 @@ func (o *Options) runOn(ctx context.Context, cluster *sim.Cluster, log keptLog) 
 	return s, o.explainStop(closeAll(err))
 }
 
-// open is engine.Open in less time, once the entries that were given up are gone.
+// open is a faster engine.Open, after the lost entries were given up.
 func open(ctx context.Context, log engine.Log, now time.Time, opts engine.Options) (*engine.Engine, error) {
 	if kept, ok := log.(*logs.Kept); ok {
 		if err := kept.GiveUp(); err != nil {
@@ -120,7 +120,7 @@ func open(ctx context.Context, log engine.Log, now time.Time, opts engine.Option
 	return engine.Open(ctx, log, now, opts)
 }
 
-// writeSnapshots makes opts write snapshots of log, and use those that exist.
+// writeSnapshots makes opts write snapshots of log, and use the existing ones.
 func (o *Options) writeSnapshots(opts *engine.Options, log *logs.Kept) {
 	spacing := o.SnapshotEvery
 	if spacing == 0 {
@@ -130,7 +130,7 @@ func (o *Options) writeSnapshots(opts *engine.Options, log *logs.Kept) {
 	opts.Report = o.Report
 }
 
-// openLog makes a new log, or opens the one that a simulation left.
+// openLog makes a new log, or opens the existing one of a simulation.
 func (o *Options) openLog(ctx context.Context) (*logs.Kept, error) {
 	opts := logs.KeepOptions{
 		SegmentBytes: o.SegmentBytes, Archives: o.Archives, GiveUpAfter: o.GiveUpAfter,

@@ -101,7 +101,7 @@ func TestAnInterruptedSimulationSaysThatItsDiskFailed(t *testing.T) {
 	}
 }
 
-// TestASimulationIsKeptAndCannotBeBegunOrResumedInTheWrongPlace runs one to its end, then asks for what cannot be.
+// TestASimulationIsKeptAndCannotBeBegunOrResumedInTheWrongPlace runs one to its end, then makes impossible requests.
 func TestASimulationIsKeptAndCannotBeBegunOrResumedInTheWrongPlace(t *testing.T) {
 	cluster, opts := demonstrated(t)
 	opts.SnapshotEvery = 50

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// explainStop says what to do about an error that a simulation cannot continue from.
+// explainStop adds advice to an error that ends a simulation.
 func (o *Options) explainStop(err error) error {
 	var appending *engine.AppendError
 	var other *sim.OtherSimulationError
@@ -54,7 +54,7 @@ func (o *Options) explainStop(err error) error {
 	return err
 }
 
-// advice is what to do when the disk has failed.
+// advice is the advice after a failure of the disk.
 func (o *Options) advice() string {
 	if logs.InStream(o.Log) {
 		return "See that the NATS servers run and have room, then run the same command with --resume"
