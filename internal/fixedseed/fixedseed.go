@@ -3,9 +3,9 @@
 //
 // It is imported for its effect: properties are checked with the same generated cases in every run, so that whether a
 // change passes is no matter of luck. With ROLLCALL_SOAK set, as "make soak" does, or with -rapid.seed, cases are drawn
-// again. Generated cases are small and make much garbage: the collector lets the heap grow to four times its size, which
-// saves a sixth of the time. Checks and Of say how much "make test" tries of what takes long; see there for how to have
-// all of it tried.
+// again. Generated cases are small and make much garbage, so the collector lets the heap grow to four times its size.
+// That saves a sixth of the time. Checks and Of say how much "make test" tries of what takes long; see there for how to
+// have all of it tried.
 package fixedseed
 
 import (
