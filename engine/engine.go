@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,91 +14,6 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// maxAppend is how many entries one append holds at the most. Each append is a commit, of which a reader or a crash
-// sees all or nothing. So they do of a step, which is never part of two, unless it has more entries than that: then it
-// is several appends.
-const maxAppend = 4096
-
-// Options is what an epoch starts with.
-type Options struct {
-	// Registry holds the plugins that the configuration may name.
-	Registry framework.Registry
-	// Config is the effective configuration as framework.EncodeConfig gives it.
-	Config []byte
-	// Version is the binary's version.
-	Version string
-	// Seed is logged for plugins that use chance.
-	Seed uint64
-	// NewID makes the epoch's UUID; nil stands for a random one.
-	NewID func() string
-	// Progress is called now and then while Open reads the log, with the last entry read; nil is not called.
-	Progress func(seq uint64)
-	// Snapshots keeps snapshots of the state, so that Open need not read the whole log; nil for none. The
-	// engine calls it from a goroutine of its own, one call at a time.
-	Snapshots snapshot.Store
-	// SnapshotEvery is after how many entries the next snapshot is due, SnapshotAge after how much time, by
-	// the entries' own. 0: that alone makes none due.
-	SnapshotEvery uint64
-	SnapshotAge   time.Duration
-	// StandbysSnapshot says that standbys of this log write snapshots, too: the engine leaves those to them that are
-	// due, and writes one itself only if none comes.
-	StandbysSnapshot bool
-	// Standby has the state of the log up to an entry: Open reads the entries behind that one only. nil has it recover
-	// the state. It must have ended to follow, and is of no more use afterwards.
-	Standby *Standby
-	// Report is told, in a line each, what the state was recovered from and what went wrong with a snapshot;
-	// nil is not called. Open, Step, Advance and Close call it, from their caller's goroutine.
-	Report func(message string)
-	// Release says when Advance gives effects out.
-	Release Release
-	// Decisions is how many decisions one Step or Advance makes at the most; 0 for as many as there are to make. What
-	// is left comes with the next call (Ready.Busy), so that a driver takes inputs in, and hands effects on, meanwhile.
-	Decisions int
-	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
-	// engine.
-	Clock func() time.Time
-}
-
-// Release says when Advance gives out the effects of a decision.
-type Release uint8
-
-const (
-	// WhenDurable: once the decision is durable. Nothing that leaves the process may come earlier.
-	WhenDurable Release = iota
-	// WhenDecided: at once. It is for a world that exists in this log alone, such as a virtual cluster. Effects lead to
-	// later entries of the same log only, so what is left after a crash is the beginning of the run.
-	WhenDecided
-)
-
-// AppendError says that an append failed. No effect of its entries, or of later ones, was given out as durable. Every
-// entry before First is durable; whether First to Last are shows when the log is opened again; the log has none of
-// those decided after Last.
-type AppendError struct {
-	First, Last uint64
-	Err         error
-}
-
-// Error implements error.
-func (e *AppendError) Error() string {
-	return fmt.Sprintf("append entries %d to %d: %v", e.First, e.Last, e.Err)
-}
-
-// Unwrap returns what the log said.
-func (e *AppendError) Unwrap() error { return e.Err }
-
-// Log is what the engine needs of an eventlog.Log.
-type Log interface {
-	eventlog.Appender
-	ReadLog
-}
-
-// ReadLog is what a state is recovered from.
-type ReadLog interface {
-	Last() (uint64, error)
-	Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
-	RecordHash(ctx context.Context, seq uint64) ([32]byte, error)
-}
-
 // Engine is the one writer of a log. It is not safe for concurrent use.
 type Engine struct {
 	log  Log
@@ -109,12 +23,10 @@ type Engine struct {
 	pending  []eventlog.Entry // applied, not handed to the writer yet
 	load     load             // of pending
 	writer   *writer
-	first    uint64     // the entry that begins the epoch
-	released uint64     // effects up to this entry have been given out
-	evicting []eviction // in their order
-	settled  bool       // nothing was left to decide after the last step: the next input is marked with it
-	busy     bool       // the last step ended at Options.Decisions
-	failed   error      // why the engine has stopped; nil while it works
+	releases releases
+	settled  bool  // nothing was left to decide after the last step: the next input is marked with it
+	busy     bool  // the last step ended at Options.Decisions
+	failed   error // why the engine has stopped; nil while it works
 	closed   bool
 }
 
@@ -147,7 +59,7 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 			Config:    opts.Config,
 		},
 	}
-	e.first = started.Seq
+	e.releases.first = started.Seq
 	if err := e.take(started); err != nil {
 		return nil, err
 	}
@@ -280,7 +192,7 @@ func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []
 			break
 		}
 		if len(d.Victims) > 0 {
-			e.evicting = append(e.evicting, eviction{e.machine.Seq() + 1, &d})
+			e.releases.note(e.machine.Seq()+1, &d)
 		}
 		if err := e.take(e.next(e.machine.Now(), &d)); err != nil {
 			return err
@@ -391,3 +303,114 @@ func (e *Engine) hand() error {
 	e.pending, e.load = e.pending[:0], load{}
 	return e.snapshotIfDue()
 }
+
+// snapshotIfDue begins a snapshot of the state if it is time for one. It first waits until that state's last entry is
+// durable: a log that ends before one of its snapshots has lost its end, and is refused. The error is that of an
+// append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be
+// due.
+func (e *Engine) snapshotIfDue() error {
+	e.collect(false)
+	e.see(e.machine.Now())
+	if !e.isDue(e.machine) {
+		return nil
+	}
+	if e.keptByOthers(e.machine.Seq()) {
+		return nil
+	}
+	seq := e.machine.Seq()
+	if err := e.writer.await(seq); err != nil {
+		return err
+	}
+	position, err := e.log.RecordHash(context.Background(), seq)
+	e.keep(e.machine, position, err)
+	return nil
+}
+
+// begin makes the engine's state, of what a standby has followed or of the log.
+func (e *Engine) begin(ctx context.Context) error {
+	defer e.leave()
+	if s := e.opts.Standby; s != nil && s.machine != nil {
+		return e.takeOver(ctx)
+	}
+	return e.recover(ctx, e.log, &e.opts, true)
+}
+
+// takeOver makes the engine's state of what its Standby has, and of the entries that have come since.
+func (e *Engine) takeOver(ctx context.Context) error {
+	s := e.opts.Standby
+	last, err := e.log.Last()
+	if err != nil {
+		return err
+	}
+	seq := s.machine.Seq()
+	if last < seq {
+		return &eventlog.DamagedError{Seq: last + 1, Err: fmt.Errorf(
+			"the log ends with entry %d, but this process has read entry %d in it: entries %d to %d are missing",
+			last, seq, last+1, seq)}
+	}
+	if err := s.isOf(ctx, e.log); err != nil {
+		return err
+	}
+	if e.opts.Snapshots != nil {
+		refused, err := findLoss(&snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry}, last)
+		if err != nil {
+			return err
+		}
+		s.recovery.Refused = append(s.recovery.Refused, refused...)
+	}
+	e.state, s.state = s.state, state{}
+	e.tell, e.shared = e.opts.report, e.opts.StandbysSnapshot
+	if err := e.read(ctx, e.log, &e.opts, s.applied); err != nil {
+		return err
+	}
+	e.opts.report(fmt.Sprintf("took over the state of entry %d, and read %d entries more", seq, e.machine.Seq()-seq))
+	return nil
+}
+
+// ready waits until entry seq is durable, and returns what has become due.
+func (e *Engine) ready(seq uint64) (Ready, error) {
+	if err := e.writer.await(seq); err != nil {
+		return e.stop(err)
+	}
+	commits, durable, err := e.writer.collect()
+	r := Ready{Commits: commits, Busy: e.busy, State: e.machine}
+	if err != nil {
+		e.failed = err
+		return r, err
+	}
+	if e.opts.Release == WhenDecided {
+		durable = e.machine.Seq()
+	}
+	r.Effects, r.Withdrawals = e.releases.upTo(e.machine, durable), e.releases.withdrawals(e.machine)
+	if at, ok := e.machine.Wake(); ok {
+		r.Wake = at
+	}
+	return r, nil
+}
+
+// stop notes why nothing more may be done, and returns what is durable.
+func (e *Engine) stop(why error) (Ready, error) {
+	e.failed = why
+	commits, _, _ := e.writer.collect() // why has the writer's error already, or Close returns it
+	return Ready{Commits: commits, State: e.machine}, why
+}
+
+// Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of
+// an append, if no other call has returned it: also after another error, which had the engine stop while its last
+// entries were on their way. The engine cannot be used after it. What becomes durable during Close is in no Ready: a
+// driver that wants all of it calls Sync before. Close does not close the log: the caller that opened the log does,
+// after Close.
+func (e *Engine) Close() error {
+	err := e.writer.stop()
+	e.collect(true)
+	var told *AppendError
+	if e.closed || errors.As(e.failed, &told) {
+		err = nil
+	}
+	if e.closed = true; e.failed == nil {
+		e.failed = errClosed
+	}
+	return err
+}
+
+var errClosed = errors.New("it was closed")

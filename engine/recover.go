@@ -50,15 +50,6 @@ type state struct {
 	keeper
 }
 
-// begin makes the engine's state, of what a standby has followed or of the log.
-func (e *Engine) begin(ctx context.Context) error {
-	defer e.leave()
-	if s := e.opts.Standby; s != nil && s.machine != nil {
-		return e.takeOver(ctx)
-	}
-	return e.recover(ctx, e.log, &e.opts, true)
-}
-
 // recover makes the state of the newest snapshot that can be trusted and the entries after it. whole says that the log
 // has every entry that was acknowledged: a snapshot of a later one shows then that its end was lost.
 func (s *state) recover(ctx context.Context, log ReadLog, opts *Options, whole bool) error {
@@ -139,10 +130,4 @@ func findLoss(series *snapshot.Series, last uint64) (refused []error, err error)
 		return nil, &eventlog.DamagedError{Seq: last + 1, Err: lost}
 	}
 	return refused, err
-}
-
-func (o *Options) report(message string) {
-	if o.Report != nil {
-		o.Report(message)
-	}
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,28 +46,6 @@ func (k *keeper) see(t eventlog.Time) {
 	if k.time == 0 {
 		k.time = t
 	}
-}
-
-// snapshotIfDue begins a snapshot of the state if it is time for one. It first waits until that state's last entry is
-// durable: a log that ends before one of its snapshots has lost its end, and is refused. The error is that of an
-// append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be
-// due.
-func (e *Engine) snapshotIfDue() error {
-	e.collect(false)
-	e.see(e.machine.Now())
-	if !e.isDue(e.machine) {
-		return nil
-	}
-	if e.keptByOthers(e.machine.Seq()) {
-		return nil
-	}
-	seq := e.machine.Seq()
-	if err := e.writer.await(seq); err != nil {
-		return err
-	}
-	position, err := e.log.RecordHash(context.Background(), seq)
-	e.keep(e.machine, position, err)
-	return nil
 }
 
 // leave, for an engine, has snapshots that a standby writes, too, be due later here: they are written by then.
@@ -174,26 +150,6 @@ func (k *keeper) collect(wait bool) {
 	}
 	k.writing, k.scratch = nil, w.scratch
 }
-
-// Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of
-// an append, if no other call has returned it: also after another error, which had the engine stop while its last
-// entries were on their way. The engine cannot be used after it. What becomes durable during Close is in no Ready: a
-// driver that wants all of it calls Sync before. Close does not close the log: the caller that opened the log does,
-// after Close.
-func (e *Engine) Close() error {
-	err := e.writer.stop()
-	e.collect(true)
-	var told *AppendError
-	if e.closed || errors.As(e.failed, &told) {
-		err = nil
-	}
-	if e.closed = true; e.failed == nil {
-		e.failed = errClosed
-	}
-	return err
-}
-
-var errClosed = errors.New("it was closed")
 
 func noSnapshot(seq uint64, err error) string {
 	return fmt.Sprintf("no snapshot at entry %d: %v", seq, err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // FollowedLog is what a Standby needs of a log: one that another process writes, opened for reading.
@@ -99,38 +98,6 @@ func (s *Standby) Position() [32]byte { return s.position }
 
 // Close waits for the snapshot that is under way. It is called in place of giving the Standby to Open.
 func (s *Standby) Close() { s.collect(true) }
-
-// takeOver makes the engine's state of what its Standby has, and of the entries that have come since.
-func (e *Engine) takeOver(ctx context.Context) error {
-	s := e.opts.Standby
-	last, err := e.log.Last()
-	if err != nil {
-		return err
-	}
-	seq := s.machine.Seq()
-	if last < seq {
-		return &eventlog.DamagedError{Seq: last + 1, Err: fmt.Errorf(
-			"the log ends with entry %d, but this process has read entry %d in it: entries %d to %d are missing",
-			last, seq, last+1, seq)}
-	}
-	if err := s.isOf(ctx, e.log); err != nil {
-		return err
-	}
-	if e.opts.Snapshots != nil {
-		refused, err := findLoss(&snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry}, last)
-		if err != nil {
-			return err
-		}
-		s.recovery.Refused = append(s.recovery.Refused, refused...)
-	}
-	e.state, s.state = s.state, state{}
-	e.tell, e.shared = e.opts.report, e.opts.StandbysSnapshot
-	if err := e.read(ctx, e.log, &e.opts, s.applied); err != nil {
-		return err
-	}
-	e.opts.report(fmt.Sprintf("took over the state of entry %d, and read %d entries more", seq, e.machine.Seq()-seq))
-	return nil
-}
 
 // isOf returns an error if the entry of which the state is stands in a log as another one.
 func (s *Standby) isOf(ctx context.Context, log ReadLog) error {

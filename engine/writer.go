@@ -2,12 +2,18 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
+
+// maxAppend is how many entries one append holds at the most. Each append is a commit, of which a reader or a crash
+// sees all or nothing. So they do of a step, which is never part of two, unless it has more entries than that: then it
+// is several appends.
+const maxAppend = 4096
 
 // How many entries, and bytes of payload, may be on their way to the disk. A caller with more to hand over waits. The
 // entries are some hundredths of a second of a fast scheduler's work, and a few megabytes if they are of a usual size.
@@ -16,6 +22,34 @@ const (
 	maxInFlight      = 4 * maxAppend
 	maxInFlightBytes = 64 << 20
 )
+
+// A Commit is what one append made durable. Where one Commit ends and the next one begins depends on the speed of the
+// disk. Only the entries, one after the other, are the same in every run.
+type Commit struct {
+	// Entries are the entries of the append, at least one. The slice is the caller's, the payloads are the Machine's.
+	Entries []eventlog.Entry
+	// At is when the append had succeeded, by Options.Clock; zero without one.
+	At time.Time
+}
+
+// Last returns the sequence number of the last entry.
+func (c Commit) Last() uint64 { return c.Entries[len(c.Entries)-1].Seq }
+
+// AppendError says that an append failed. No effect of its entries, or of later ones, was given out as durable. Every
+// entry before First is durable; whether First to Last are shows when the log is opened again; the log has none of
+// those decided after Last.
+type AppendError struct {
+	First, Last uint64
+	Err         error
+}
+
+// Error implements error.
+func (e *AppendError) Error() string {
+	return fmt.Sprintf("append entries %d to %d: %v", e.First, e.Last, e.Err)
+}
+
+// Unwrap returns what the log said.
+func (e *AppendError) Unwrap() error { return e.Err }
 
 // A writer brings entries to the log beside the engine's own work, in order, one append after the other. Each append
 // takes all that has come meanwhile, as far as one append takes it (limit): with nothing to do it is a single one at
