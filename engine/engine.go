@@ -30,10 +30,12 @@ type Engine struct {
 	closed   bool
 }
 
-// Open takes the state of Options.Standby, or recovers it from the newest snapshot that can be trusted, if any, and the
-// log, and starts a new epoch, stamped with now or with the log's last time if that is later. The effects that were
-// outstanding when the log ended come with the first Step. A log that ends before an entry of which there is a snapshot
-// that is whole is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
+// Open begins a new epoch. It takes the state from Options.Standby, or recovers it from the log and the newest snapshot
+// that can be trusted. The epoch's first entry has the time now, or the log's last time if that is later. Effects that
+// were outstanding when the log ended come with the first Ready.
+//
+// The error is an *eventlog.DamagedError that wraps a *snapshot.LostError if there is a good snapshot of an entry that
+// the log lacks: nothing may be appended in place of what was lost.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))
@@ -77,7 +79,7 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 // Machine returns the state machine, to be read only.
 func (e *Engine) Machine() *scheduler.Machine { return e.machine }
 
-// Recovery returns what Open made the state of.
+// Recovery says how Open recovered the state.
 func (e *Engine) Recovery() Recovery { return e.recovery }
 
 // Durable returns the last entry that is known to be durable.
@@ -86,17 +88,16 @@ func (e *Engine) Durable() uint64 {
 	return seq
 }
 
-// Appended returns a channel from which one receives after an append has succeeded or failed: Advance, even without
-// inputs, or Await will then say what came of it. It is for one receiver, and holds one message for any number of
-// appends.
+// Appended returns a channel that signals that an append has succeeded or failed. The next call of the engine returns
+// what came of it. The channel is for one receiver, and holds one message for any number of appends.
 func (e *Engine) Appended() <-chan struct{} { return e.writer.appended }
 
 // Step takes inputs in at time now (or at the log's last time if that is later), decides until nothing is left, and
-// waits until all of it is durable: the Ready has everything. Without inputs it logs that time passed, if that makes
+// waits until all of it is durable. So the Ready has everything. Without inputs it logs that time passed, if that makes
 // work, and does nothing otherwise.
 //
-// After an error the engine is of no more use: what the log holds must be read again (Open), and no effect of this step
-// may be carried out. The Ready then has nothing but the Commits that have succeeded.
+// After an error the engine cannot be used any more. The Ready then has only the Commits that have succeeded, and no
+// effect of this step may be carried out. Open reads again what the log has.
 func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -107,15 +108,16 @@ func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 	return e.ready(e.machine.Seq())
 }
 
-// Advance is Step without the wait. It takes inputs in, decides, and hands the entries to the writer. The Ready has
-// what has become due since the last call: the effects of decisions that are durable by now, or of all decisions with
-// the option WhenDecided. It waits only if too much is in flight, or if a snapshot is due, because a snapshot is of
-// what is durable. Example: the call that decides entries 7 to 9 returns no effects while they are being written. The
-// next call, after Appended, returns theirs.
+// Advance is Step without the wait. It takes inputs in, decides, and hands the entries to the writer. The Ready has the
+// effects of decisions that have become durable since the last call, or of all decisions with the option WhenDecided.
+// Advance waits only if too much is in flight, or if a snapshot is due: a snapshot is made of durable entries only.
 //
-// If an append has failed, the first call after it returns an *AppendError, and the engine is of no more use, as with
-// Step. With WhenDecided, effects of decisions that are lost may have been given out; the world that they were carried
-// out in is lost with them.
+// For example, the call that makes the decisions at entries 7 to 9 returns no effects while these are being written.
+// The next call, after Appended, returns them.
+//
+// If an append has failed, the next call returns an *AppendError, and the engine cannot be used any more. With
+// WhenDecided, effects of decisions that are lost may have been given out. The world that they were carried out in is
+// lost with them.
 func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -126,8 +128,8 @@ func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.P
 	return e.ready(0)
 }
 
-// Note takes inputs in at time now as Advance does, and decides nothing. It is for a scheduler that is about to end:
-// the outcomes of its last effects belong in the log, and what they make possible is decided by its next epoch.
+// Note takes inputs in at time now as Advance does, and decides nothing. It is for a scheduler that is about to end: the
+// results of its last effects belong in the log, and the next epoch decides what they make possible.
 func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -145,7 +147,7 @@ func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payl
 // Sync waits until everything is durable.
 func (e *Engine) Sync() (Ready, error) { return e.Await(e.machine.Seq()) }
 
-// Await waits until entry seq is durable, or the last one there is if that is an earlier one.
+// Await waits until entry seq is durable, or until the last entry is if there is no entry seq.
 func (e *Engine) Await(seq uint64) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -153,7 +155,7 @@ func (e *Engine) Await(seq uint64) (Ready, error) {
 	return e.ready(min(seq, e.machine.Seq()))
 }
 
-// stopped returns an error if an earlier one has stopped the engine.
+// stopped returns an error if an earlier error has stopped the engine.
 func (e *Engine) stopped() error {
 	if e.failed == nil {
 		return nil
@@ -161,7 +163,7 @@ func (e *Engine) stopped() error {
 	return fmt.Errorf("the engine has stopped: %w", e.failed)
 }
 
-// process takes inputs in, decides, and hands all of it over.
+// process takes inputs in, decides, and hands the entries to the writer. Without inputs it checks whether a Tick is due.
 func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
 	if len(inputs) == 0 {
 		if wake, ok := e.machine.Wake(); ok && !wake.After(now) {
@@ -173,8 +175,8 @@ func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.P
 	return e.takeAndDecide(ctx, eventlog.TimeOf(now), inputs)
 }
 
-// takeAndDecide applies the inputs, decides until nothing is left to decide or the limit is reached, and hands all of
-// it over.
+// takeAndDecide applies the inputs, decides until nothing is left to decide or the limit is reached, and hands the
+// entries to the writer.
 func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) error {
 	if err := e.takeIn(now, inputs); err != nil {
 		return err
@@ -221,7 +223,7 @@ func (e *Engine) takeIn(now eventlog.Time, inputs []eventlog.Payload) error {
 	return nil
 }
 
-// handAndStop brings what was decided so far to the disk.
+// handAndStop hands the entries so far to the writer, and waits until they are durable.
 func (e *Engine) handAndStop() error {
 	if err := e.hand(); err != nil {
 		return err
@@ -230,8 +232,8 @@ func (e *Engine) handAndStop() error {
 }
 
 // asLogged replaces an input's object by what a reader of the log will see: the fields that scheduling reads, encoded
-// and decoded once. Invariant: the Machine never sees more than the log has. Example: a pod's env values are dropped
-// here, so no decision can depend on them and fail to be repeated by replay.
+// and decoded once. So the Machine never sees more than the log has. For example, a pod's env values are dropped here.
+// Otherwise a decision could depend on them, and a replay would decide something else.
 func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 	switch p := entry.Payload.(type) {
 	case *eventlog.Upserted:
@@ -267,8 +269,8 @@ func (e *Engine) next(t eventlog.Time, p eventlog.Payload) eventlog.Entry {
 	return eventlog.Entry{Seq: e.machine.Seq() + 1, Epoch: e.machine.Epoch(), Time: t, Payload: p}
 }
 
-// take applies an entry and adds it to those that are to be handed over. It is encoded before it is applied: after that
-// its payload belongs to the Machine, and the writer must not read it.
+// take applies an entry and adds it to pending. It encodes the entry first: once it is applied, its payload belongs to
+// the Machine, and the writer must not read it.
 func (e *Engine) take(entry eventlog.Entry) (err error) {
 	if entry.Encoding.IsZero() {
 		if entry.Encoding, err = e.encoder.Encode(entry.Payload); err != nil {
@@ -277,7 +279,7 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 	}
 	next := e.load.plus(load{1, entry.Encoding.Len()})
 	if len(e.pending) > 0 && !e.writer.limit.Holds(next.entries, next.bytes) {
-		if err := e.hand(); err != nil { // before entry is applied: a snapshot is of what was handed over
+		if err := e.hand(); err != nil { // before entry is applied: hand may make a snapshot of what it hands over
 			return err
 		}
 	}
@@ -291,7 +293,7 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 	return e.hand()
 }
 
-// hand hands over what was applied to be made durable.
+// hand hands pending to the writer.
 func (e *Engine) hand() error {
 	if len(e.pending) == 0 {
 		return nil
@@ -304,10 +306,9 @@ func (e *Engine) hand() error {
 	return e.snapshotIfDue()
 }
 
-// snapshotIfDue begins a snapshot of the state if it is time for one. It first waits until that state's last entry is
-// durable: a log that ends before one of its snapshots has lost its end, and is refused. The error is that of an
-// append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be
-// due.
+// snapshotIfDue begins a snapshot of the state if one is due. It first waits until the state's last entry is durable:
+// Open refuses a log that ends before one of its snapshots. The error is the error of an append. A snapshot that fails
+// is no error but reported: the log has everything, and another one will be due.
 func (e *Engine) snapshotIfDue() error {
 	e.collect(false)
 	e.see(e.machine.Now())
@@ -326,7 +327,7 @@ func (e *Engine) snapshotIfDue() error {
 	return nil
 }
 
-// begin makes the engine's state, of what a standby has followed or of the log.
+// begin takes the state over from the Standby, or recovers it from the log.
 func (e *Engine) begin(ctx context.Context) error {
 	defer e.leave()
 	if s := e.opts.Standby; s != nil && s.machine != nil {
@@ -335,7 +336,7 @@ func (e *Engine) begin(ctx context.Context) error {
 	return e.recover(ctx, e.log, &e.opts, true)
 }
 
-// takeOver makes the engine's state of what its Standby has, and of the entries that have come since.
+// takeOver takes the state from the Standby, and applies the entries that have come since.
 func (e *Engine) takeOver(ctx context.Context) error {
 	s := e.opts.Standby
 	last, err := e.log.Last()
@@ -367,7 +368,7 @@ func (e *Engine) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// ready waits until entry seq is durable, and returns what has become due.
+// ready waits until entry seq is durable, and returns everything that has become due.
 func (e *Engine) ready(seq uint64) (Ready, error) {
 	if err := e.writer.await(seq); err != nil {
 		return e.stop(err)
@@ -388,18 +389,18 @@ func (e *Engine) ready(seq uint64) (Ready, error) {
 	return r, nil
 }
 
-// stop notes why nothing more may be done, and returns what is durable.
+// stop records why the engine has stopped, and returns what has become durable.
 func (e *Engine) stop(why error) (Ready, error) {
 	e.failed = why
-	commits, _, _ := e.writer.collect() // why has the writer's error already, or Close returns it
+	commits, _, _ := e.writer.collect() // the writer's error is in why, or Close returns it
 	return Ready{Commits: commits, State: e.machine}, why
 }
 
-// Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of
-// an append, if no other call has returned it: also after another error, which had the engine stop while its last
-// entries were on their way. The engine cannot be used after it. What becomes durable during Close is in no Ready: a
-// driver that wants all of it calls Sync before. Close does not close the log: the caller that opened the log does,
-// after Close.
+// Close waits until nothing is on its way to the disk any more. The engine cannot be used after it. The error is that of
+// an append that failed, unless an earlier call has returned it. A snapshot that failed is reported (Options.Report).
+//
+// What becomes durable during Close comes in no Ready. A driver that wants all of it calls Sync before. Close does not
+// close the log: the caller that opened the log does, after Close.
 func (e *Engine) Close() error {
 	err := e.writer.stop()
 	e.collect(true)

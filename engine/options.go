@@ -20,32 +20,32 @@ type Options struct {
 	Version string
 	// Seed is logged for plugins that use chance.
 	Seed uint64
-	// NewID makes the epoch's UUID; nil stands for a random one.
+	// NewID returns the epoch's UUID; nil stands for a random one.
 	NewID func() string
 	// Progress is called now and then while Open reads the log, with the last entry read; nil is not called.
 	Progress func(seq uint64)
-	// Snapshots keeps snapshots of the state, so that Open need not read the whole log; nil for none. The
-	// engine calls it from a goroutine of its own, one call at a time.
+	// Snapshots keeps snapshots of the state, so that Open need not read the whole log; nil for none. The engine calls
+	// it from a goroutine of its own, one call at a time.
 	Snapshots snapshot.Store
-	// SnapshotEvery is after how many entries the next snapshot is due, SnapshotAge after how much time, by
-	// the entries' own. 0: that alone makes none due.
+	// SnapshotEvery is the number of entries after which the next snapshot is due, 0 for no limit. SnapshotAge is the
+	// same in time, measured by the entries' own times.
 	SnapshotEvery uint64
 	SnapshotAge   time.Duration
-	// StandbysSnapshot says that standbys of this log write snapshots, too: the engine leaves those to them that are
-	// due, and writes one itself only if none comes.
+	// StandbysSnapshot says that standbys of this log write snapshots, too. The engine then writes one only if no
+	// standby has written one by the time it is due.
 	StandbysSnapshot bool
-	// Standby has the state of the log up to an entry: Open reads the entries behind that one only. nil has it recover
-	// the state. It must have ended to follow, and is of no more use afterwards.
+	// Standby has the state of the log up to an entry, and Open reads only the entries after it. With nil, Open recovers
+	// the state. Standby.Follow must have returned. The Standby cannot be used after Open.
 	Standby *Standby
-	// Report is told, in a line each, what the state was recovered from and what went wrong with a snapshot;
-	// nil is not called. Open, Step, Advance and Close call it, from their caller's goroutine.
+	// Report receives messages for people, one line each: what the state was recovered from, and what went wrong with a
+	// snapshot. nil is not called. Open, Step, Advance and Close call it, from their caller's goroutine.
 	Report func(message string)
 	// Release says when Advance gives effects out.
 	Release Release
-	// Decisions is how many decisions one Step or Advance makes at the most; 0 for as many as there are to make. What
-	// is left comes with the next call (Ready.Busy), so that a driver takes inputs in, and hands effects on, meanwhile.
+	// Decisions limits how many decisions one Step or Advance makes; 0 for no limit. The next call makes the rest
+	// (Ready.Busy). So a driver can take inputs in, and hand effects on, in the middle of a long backlog.
 	Decisions int
-	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
+	// Clock tells when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
 	// engine.
 	Clock func() time.Time
 }
