@@ -128,8 +128,8 @@ func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.P
 	return e.ready(0)
 }
 
-// Note takes inputs in at time now as Advance does, and decides nothing. It is for a scheduler that is about to end: the
-// results of its last effects belong in the log, and the next epoch decides what they make possible.
+// Note takes inputs in at time now as Advance does, and decides nothing. It is for a scheduler that is about to end:
+// the results of its last effects belong in the log, and the next epoch decides what they make possible.
 func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -163,7 +163,8 @@ func (e *Engine) stopped() error {
 	return fmt.Errorf("the engine has stopped: %w", e.failed)
 }
 
-// process takes inputs in, decides, and hands the entries to the writer. Without inputs it checks whether a Tick is due.
+// process takes inputs in, decides, and hands the entries to the writer. Without inputs it checks whether a Tick is
+// due.
 func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
 	if len(inputs) == 0 {
 		if wake, ok := e.machine.Wake(); ok && !wake.After(now) {
@@ -396,8 +397,9 @@ func (e *Engine) stop(why error) (Ready, error) {
 	return Ready{Commits: commits, State: e.machine}, why
 }
 
-// Close waits until nothing is on its way to the disk any more. The engine cannot be used after it. The error is that of
-// an append that failed, unless an earlier call has returned it. A snapshot that failed is reported (Options.Report).
+// Close waits until nothing is on its way to the disk any more. The engine cannot be used after it. The error is that
+// of an append that failed, unless an earlier call has returned it. A snapshot that failed is reported
+// (Options.Report).
 //
 // What becomes durable during Close comes in no Ready. A driver that wants all of it calls Sync before. Close does not
 // close the log: the caller that opened the log does, after Close.

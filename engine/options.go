@@ -34,8 +34,8 @@ type Options struct {
 	// StandbysSnapshot says that standbys of this log write snapshots, too. The engine then writes one only if no
 	// standby has written one by the time it is due.
 	StandbysSnapshot bool
-	// Standby has the state of the log up to an entry, and Open reads only the entries after it. With nil, Open recovers
-	// the state. Standby.Follow must have returned. The Standby cannot be used after Open.
+	// Standby has the state of the log up to an entry, and Open reads only the entries after it. With nil, Open
+	// recovers the state. Standby.Follow must have returned. The Standby cannot be used after Open.
 	Standby *Standby
 	// Report receives messages for people, one line each: what the state was recovered from, and what went wrong with a
 	// snapshot. nil is not called. Open, Step, Advance and Close call it, from their caller's goroutine.

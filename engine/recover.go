@@ -19,8 +19,8 @@ type Recovery struct {
 	Entries uint64
 	// Refused says, newest first, which snapshots could not be used and why.
 	Refused []error
-	// Began is the time of the entry that begins the epoch. It is the time that Open was given, or the time of the entry
-	// before it if that is later.
+	// Began is the time of the entry that begins the epoch. It is the time that Open was given, or the time of the
+	// entry before it if that is later.
 	Began time.Time
 	// State is the state after that entry. The driver compares it with the world. It may be read until the next call of
 	// the engine.

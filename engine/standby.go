@@ -48,11 +48,11 @@ func (s *Standby) Recover(ctx context.Context, log FollowedLog) error {
 	return nil
 }
 
-// Follow applies the log's entries as they become durable, and calls applied for each of them, until ctx ends. The error
-// is then ctx's cause. Open calls applied, too, for the entries that it reads after these. An error of applied ends
-// Follow, or Open. Follow checks of each record that it follows the one before it, by its number and by the hash that it
-// carries. After any error the state is the one after the last entry that was applied. Unless the error is damage,
-// Follow may be called again.
+// Follow applies the log's entries as they become durable, and calls applied for each of them, until ctx ends. The
+// error is then ctx's cause. Open calls applied, too, for the entries that it reads after these. An error of applied
+// ends Follow, or Open. Follow checks of each record that it follows the one before it, by its number and by the hash
+// that it carries. After any error the state is the one after the last entry that was applied. Unless the error is
+// damage, Follow may be called again.
 func (s *Standby) Follow(ctx context.Context, log FollowedLog, applied func(eventlog.Entry) error) error {
 	s.applied = applied
 	last, err := log.Last()

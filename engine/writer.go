@@ -10,9 +10,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxAppend is the largest number of entries in one append. An append is a commit: a reader, or a process after a crash,
-// sees all of it or nothing. The same holds for the entries of a step, which are always in one append, unless there are
-// more than maxAppend.
+// maxAppend is the largest number of entries in one append. An append is a commit: a reader, or a process after a
+// crash, sees all of it or nothing. The same holds for the entries of a step, which are always in one append, unless
+// there are more than maxAppend.
 const maxAppend = 4096
 
 // maxInFlight and maxInFlightBytes limit how many entries, and bytes of payload, may be on their way to the disk. A
@@ -51,10 +51,10 @@ func (e *AppendError) Error() string {
 // Unwrap returns the log's error.
 func (e *AppendError) Unwrap() error { return e.Err }
 
-// A writer appends entries to the log in a goroutine of its own, in order, one append after the other. Each append takes
-// all entries that have come meanwhile, up to limit. So a single entry is appended at once, and the slower the disk is,
-// the more entries share a commit. The entries of one call of put are always in one append. The goroutine lives as long
-// as there is something to append.
+// A writer appends entries to the log in a goroutine of its own, in order, one append after the other. Each append
+// takes all entries that have come meanwhile, up to limit. So a single entry is appended at once, and the slower the
+// disk is, the more entries share a commit. The entries of one call of put are always in one append. The goroutine
+// lives as long as there is something to append.
 //
 // The writer reads the header and the Encoding of an entry, which nobody changes any more. It never reads the payload,
 // which the Machine goes on to use: encoding an object here would race with plugins that read it.
