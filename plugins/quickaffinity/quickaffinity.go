@@ -339,7 +339,7 @@ func (a *Affinity) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, score
 }
 
 // NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
-func (a *Affinity) NormalizeColumn(state fwk.CycleState, _ []int, column []int64) bool {
+func (a *Affinity) NormalizeColumn(state fwk.CycleState, _ []int32, column []int64) bool {
 	if readingOf(state, scoreKey) == nil {
 		return false
 	}

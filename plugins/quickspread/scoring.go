@@ -231,14 +231,14 @@ func (r *scoring) addAll(i int, sums []float64) {
 const invalid = -1
 
 // NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
-func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int, column []int64) bool {
+func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int32, column []int64) bool {
 	r := scoringOf(state)
 	if r == nil || !r.current() {
 		return false
 	}
 	if r.ignored != nil {
 		for i := range column {
-			if r.lacks(at[i]) {
+			if r.lacks(int(at[i])) {
 				column[i] = invalid
 			}
 		}

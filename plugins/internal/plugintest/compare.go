@@ -259,7 +259,7 @@ func (c *Cycle) score(feasible []fwk.NodeInfo) {
 	all := make([]int64, len(c.Shown))
 	surveyed := c.Ours.SurveyScore(c.ours, c.Shown, all)
 	var column []int64
-	var at []int
+	var at []int32
 	ourList, theirList := fwk.NodeScoreList{}, fwk.NodeScoreList{}
 	for _, node := range feasible {
 		mine, status := c.Ours.Score(Context(), c.ours, c.pod, node)
@@ -275,7 +275,7 @@ func (c *Cycle) score(feasible []fwk.NodeInfo) {
 		c.Seen["scores below 0"] += map[bool]int{true: 1}[raw < 0]
 		ourList = append(ourList, fwk.NodeScore{Name: node.Node().Name, Score: mine})
 		theirList = append(theirList, fwk.NodeScore{Name: node.Node().Name, Score: raw})
-		column, at = append(column, raw), append(at, place)
+		column, at = append(column, raw), append(at, int32(place))
 	}
 	c.Same(c.where, c.Ours.NormalizeScore(Context(), c.ours, c.pod, ourList),
 		c.Theirs.NormalizeScore(Context(), c.theirs, c.pod, theirList))
