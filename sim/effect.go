@@ -155,9 +155,9 @@ func (c *Cluster) bind(e *engine.Effect) []eventlog.Payload {
 	}
 	if e.Binding != nil {
 		// The virtual cluster binds the pod, whether DefaultBinder or another Bind plugin took it.
-		status := e.Binding.Before(quiet, framework.InOrder)
+		status := e.Binding.Before(silent, framework.InOrder)
 		if status == nil {
-			_, status = e.Binding.Bind(quiet)
+			_, status = e.Binding.Bind(silent)
 		}
 		if status != nil {
 			result := &eventlog.BindResult{UID: e.UID, Node: e.Node, Decision: e.Seq}
@@ -170,7 +170,7 @@ func (c *Cluster) bind(e *engine.Effect) []eventlog.Payload {
 	}
 	c.start(i, node)
 	if e.Binding != nil {
-		e.Binding.PostBind(quiet)
+		e.Binding.PostBind(silent)
 	}
 	return append(inputs, answer(eventlog.BindBound, "")...)
 }
