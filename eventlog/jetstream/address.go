@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// DefaultReplicas is how many servers keep a stream unless an Address says otherwise: what is acknowledged survives
-	// the loss of one of three.
+	// DefaultReplicas is the number of servers that keep a stream unless an Address says otherwise: acknowledged
+	// entries survive the loss of one of three.
 	DefaultReplicas = 3
-	// DefaultPatience is the time that servers that do not answer are waited for: longer than the election of a
-	// leader, and than the restart of a server.
+	// DefaultPatience is the time to wait for servers that do not answer: longer than the election of a leader, and
+	// than the restart of a server.
 	DefaultPatience = 30 * time.Second
 )
 
-// An Address is the place where a log is in NATS, and how its servers are reached. It is made by Parse. What it prints
+// An Address is the address of a log in NATS, with the credentials for its servers. Parse makes it. Its printed form
 // has no secret.
 type Address struct {
 	// Servers are hosts with their ports.
@@ -30,22 +30,21 @@ type Address struct {
 	TLS bool
 	// Stream is the stream's name.
 	Stream string
-	// Replicas is how many servers keep the stream.
+	// Replicas is the number of servers that keep the stream.
 	Replicas int
-	// Domain is the JetStream domain; "" for that of the servers.
+	// Domain is the JetStream domain; "" for the servers' own.
 	Domain string
-	// User and Password, or Token, or the files Creds (JWT and seed) or NKey (seed), say who asks.
+	// User and Password, or Token, or the files Creds (JWT and seed) or NKey (seed), are the user's credentials.
 	User, Password, Token, Creds, NKey string
-	// CA, Cert and Key are PEM files: whom to trust, and who asks.
+	// CA, Cert and Key are PEM files: the trusted authorities, and the user's certificate.
 	CA, Cert, Key string
-	// Patience is the time that servers are waited for that do not answer, when an append is made and when the log is
-	// read.
+	// Patience is the time to wait for servers that do not answer, during an append or a read.
 	Patience time.Duration
 
 	dialer func(role string) nats.CustomDialer // in tests; nil for the network
 }
 
-// String returns the address without anything that is secret.
+// String returns the address without its secrets.
 func (a *Address) String() string {
 	scheme := "nats"
 	if a.TLS {
@@ -54,20 +53,21 @@ func (a *Address) String() string {
 	return scheme + "://" + strings.Join(a.Servers, ",") + "/" + a.Stream
 }
 
-// Is reports whether a name is that of a log in NATS.
+// Is reports whether a name is the name of a log in NATS.
 func Is(name string) bool {
 	scheme, _, is := cutScheme(name)
 	return is && (scheme == "nats" || scheme == "tls")
 }
 
-// cutScheme returns the scheme of a URL in small letters, and what is behind the ://.
+// cutScheme returns the scheme of a URL in small letters, and the rest after the ://.
 func cutScheme(name string) (scheme, rest string, is bool) {
 	scheme, rest, is = strings.Cut(name, "://")
 	return strings.ToLower(scheme), rest, is
 }
 
-// Redact returns a URL, such as the name of a log in NATS, without what may be secret in it, whether it can be parsed
-// or not. If there is an @ behind the first ?, so that what is before that may be of a password, that is its scheme.
+// Redact returns a URL, such as the name of a log in NATS, without its possible secrets, whether it can be parsed or
+// not. If there is an @ after the first ?, a part of a password may come before it, and Redact returns only the
+// scheme.
 func Redact(name string) string {
 	scheme, rest, _ := cutScheme(name)
 	rest, query, _ := strings.Cut(rest, "?")
@@ -80,12 +80,12 @@ func Redact(name string) string {
 	return scheme + "://" + rest
 }
 
-// Form says how the name of a log in NATS is written.
+// Form is the form of the name of a log in NATS.
 const Form = "nats://HOST:PORT/STREAM or tls://HOST:PORT/STREAM, with several HOST:PORT between commas, " +
 	"USER:PASSWORD@ or TOKEN@ before the first, and behind a ? any of replicas=N, creds=FILE, nkey=FILE, " +
 	"user=NAME, password=TEXT, ca=FILE, cert=FILE, key=FILE, domain=NAME, patience=30s"
 
-// Parse reads the name of a log in NATS (Form). The error repeats nothing that may be secret.
+// Parse parses the name of a log in NATS (Form). Its error repeats no possible secret.
 func Parse(name string) (*Address, error) {
 	a, err := parse(name)
 	if _, query, _ := strings.Cut(name, "?"); err != nil && strings.Contains(query, "@") {
@@ -134,7 +134,7 @@ func parse(name string) (*Address, error) {
 	return a, a.check()
 }
 
-// setUser takes what is before the last @.
+// setUser sets the user from the text before the last @.
 func (a *Address) setUser(info string) error {
 	if strings.Contains(info, "@") {
 		return errors.New("it has more than one @: give user and password once, before the first host, with %40 for " +
@@ -156,7 +156,7 @@ func (a *Address) setUser(info string) error {
 	return nil
 }
 
-// setServers takes the hosts.
+// setServers sets the servers from the hosts.
 func (a *Address) setServers(hosts string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
 		name, port, err := net.SplitHostPort(host)
@@ -174,7 +174,7 @@ func (a *Address) setServers(hosts string) error {
 	return nil
 }
 
-// set takes one parameter. The error names only a parameter that there is: another may be the end of a password.
+// set sets one parameter. The error names only a known parameter: another may be the end of a password.
 func (a *Address) set(key string, values []string) (err error) {
 	texts := map[string]*string{
 		"creds": &a.Creds, "nkey": &a.NKey, "user": &a.User, "password": &a.Password, "ca": &a.CA, "cert": &a.Cert,
@@ -202,7 +202,7 @@ func (a *Address) set(key string, values []string) (err error) {
 	return nil
 }
 
-// check says what does not fit together.
+// check returns an error if the parameters contradict each other.
 func (a *Address) check() error {
 	ways := 0
 	for _, way := range []string{a.User, a.Token, a.Creds, a.NKey} {

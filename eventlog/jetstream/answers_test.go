@@ -24,7 +24,7 @@ import (
 
 // A relay hands requests to JetStream's API on, and answers some of them itself.
 type relay struct {
-	answer atomic.Pointer[func(request string) string] // "" for those that are handed on
+	answer atomic.Pointer[func(request string) string] // "" for requests that are passed on
 }
 
 // startRelay returns a relay, and the address of a stream whose requests it gets.
@@ -51,10 +51,10 @@ func startRelay(t *testing.T, s *server.Server, parameters string) (*relay, *jet
 	return r, parse(t, fmt.Sprintf("nats://%s/jobs?replicas=1&domain=relay&%s", s.Addr(), parameters))
 }
 
-// noAnswer is what a relay is to answer with that answers nothing.
+// noAnswer makes a relay give no answer.
 const noAnswer = "no answer"
 
-// by lets the relay answer with what f returns for a request, such as STREAM.INFO.jobs.
+// by makes the relay answer with the result of f for a request, such as STREAM.INFO.jobs.
 func (r *relay) by(f func(request string) string) { r.answer.Store(&f) }
 
 // apiError is an answer with an error.
@@ -199,8 +199,9 @@ func TestAStreamThatIsSaidToBeShorterIsDamagedOnlyIfTheLeaderSaysSo(t *testing.T
 	}
 }
 
-// A server that is cut off from the others, or that waits for an election, tells about a stream that ends where it did
-// for it. Who opens a log asks again until a leader answers that most members answer, and is told if there is none.
+// A server that is cut off from the others, or that waits for an election, reports a stream that ends where it did for
+// this server. Open asks again until a leader answers that is in touch with most members, and returns an error if
+// there is none.
 func TestALogIsOpenedAsTheLeaderOfMostServersHasIt(t *testing.T) {
 	const alone = `"leader":"n1","replicas":[` +
 		`{"name":"n2","current":true,"active":4000000000},{"name":"n3","current":true,"active":4000000000}]`
@@ -300,7 +301,7 @@ func TestTheFirstMessageIsPublishedAgainWhileNobodyIsThere(t *testing.T) {
 	}
 }
 
-// Who stops waiting is told that the outcome is unknown, and never that the log is damaged.
+// A caller that stops waiting gets an unknown outcome, and never a damaged log.
 func TestAnEndedContextIsNoDamage(t *testing.T) {
 	s := startServer(t, nil)
 	r, a := startRelay(t, s, "patience=20s")
@@ -330,7 +331,7 @@ func TestAnEndedContextIsNoDamage(t *testing.T) {
 	}
 }
 
-// What is behind the log's end is the append only if its bytes are: a frame alone may lie.
+// Messages after the log's end are the append only if their bytes are the same: a frame alone may lie.
 func TestAnAppendWithOtherBytesIsNotTakenForTheOneThatWasMade(t *testing.T) {
 	s := startServer(t, nil)
 	nc, js := connected(t, s)

@@ -25,12 +25,12 @@ const (
 	headerCommit   = "Nats-Batch-Commit"
 )
 
-// conflictCodes say that the stream's last sequence is not the expected one.
+// conflictCodes mean that the stream's last sequence is not the expected one.
 var conflictCodes = []jetstream.ErrorCode{
 	jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant,
 }
 
-// refusals are answers that say that nothing of a publish was or will be stored, with what to do about each.
+// refusals are answers that mean that no part of a publish was or will be stored, with the advice for each.
 var refusals = map[jetstream.ErrorCode]string{
 	10002: "raise the account's limits of JetStream, or make room in it",
 	10023: "the servers lack room for JetStream: see their disks and their limits (max_file_store)",
@@ -41,7 +41,7 @@ var refusals = map[jetstream.ErrorCode]string{
 	10199: "set the servers' limit of a batch (jetstream limits, max_batch_size) to 1000 or more",
 }
 
-// Append implements eventlog.Log. When ctx ends while no answer has come, it gives up with an unknown outcome.
+// Append implements eventlog.Log. If ctx ends before an answer has come, it gives up with an unknown outcome.
 func (l *Log) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	l.appending.Lock()
 	defer l.appending.Unlock()
@@ -70,7 +70,7 @@ func (l *Log) Append(ctx context.Context, expectedLast uint64, entries []eventlo
 	return nil
 }
 
-// mayAppend says why nothing can be appended behind entry expectedLast, or nil.
+// mayAppend returns an error if nothing can be appended after entry expectedLast.
 func (l *Log) mayAppend(ctx context.Context, expectedLast uint64) error {
 	last, err := l.Last()
 	switch {
@@ -90,21 +90,21 @@ func (l *Log) mayAppend(ctx context.Context, expectedLast uint64) error {
 	return nil
 }
 
-// A pending append is one that is being made durable.
+// A pending append is being made durable.
 type pending struct {
 	attempt eventlog.Attempt
 	tail    uint64 // the stream's last message: what the publish expects, and, once it is stored, the append's last
 	treeAt  uint64 // the last message with a tree, once it is stored
-	sent    bool   // something was published whose outcome is not known
+	sent    bool   // the outcome of some publish is not known
 }
 
-// store brings the batch to the stream: it publishes, and, while the outcome is not known, looks at what is behind the
-// log's end and publishes again if nothing does. Tries never add up to more than one append, for all of them expect
-// the same last message.
+// store brings the batch to the stream. It publishes, and, while the outcome is not known, reads the messages after
+// the log's end and publishes again if there are none. At most one attempt can succeed, for all of them expect the
+// same last message.
 func (l *Log) store(ctx context.Context, p *pending) error {
 	waiting, cancel := within(ctx, l.writes.at.Patience)
 	defer cancel()
-	if n := l.writes.reconnects.Load(); n != l.seen { // who knows what has become of the stream meanwhile
+	if n := l.writes.reconnects.Load(); n != l.seen { // the stream may have changed meanwhile
 		if _, err := l.settle(ctx, waiting, p); err != nil {
 			return l.giveUp(ctx, p, err)
 		}
@@ -155,7 +155,7 @@ func (l *Log) giveUp(ctx context.Context, p *pending, err error) error {
 		Err: err}
 }
 
-// refused returns the error for an answer that says that nothing was added; nil for others.
+// refused returns the error for an answer that means that nothing was added; nil for others.
 func (l *Log) refused(err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
@@ -170,7 +170,7 @@ func (l *Log) refused(err error) error {
 	return nil
 }
 
-// parts returns the messages of the append, behind message p.tail.
+// parts returns the messages of the append, which follow message p.tail.
 func (l *Log) parts(p *pending) [][]byte {
 	n := (len(l.packed) + l.piece - 1) / l.piece
 	f := frame{kind: kindAppend, parts: n, before: p.attempt.Before.Seq, last: p.attempt.After.Seq,
@@ -190,11 +190,11 @@ func (l *Log) parts(p *pending) [][]byte {
 	return out
 }
 
-// sendingTime is the time that a message of the largest size is sent at the most.
+// sendingTime is the largest time needed to send a message of the largest size.
 const sendingTime = time.Second
 
-// publish publishes messages as one, behind message expected, and waits so long for the answer, beside the time that
-// sending them takes.
+// publish publishes messages as one, after message expected. It waits for the answer for the time wait, and the time
+// for sending.
 func (l *Log) publish(ctx context.Context, wait time.Duration, parts [][]byte, expected uint64) error {
 	wait += time.Duration(len(parts)-1) * sendingTime
 	ctx, cancel := within(ctx, min(wait, l.writes.at.Patience))
@@ -237,7 +237,7 @@ func (l *Log) publish(ctx context.Context, wait time.Duration, parts [][]byte, e
 	return l.await(ctx, sub, expected+uint64(len(parts)))
 }
 
-// await waits for the answer to a publish whose last message is to have the sequence last.
+// await waits for the answer to a publish. Its last message should get the sequence last.
 func (l *Log) await(ctx context.Context, sub *nats.Subscription, last uint64) error {
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
@@ -250,7 +250,7 @@ func (l *Log) await(ctx context.Context, sub *nats.Subscription, last uint64) er
 		if m.Header.Get("Status") == "503" {
 			return nats.ErrNoResponders
 		}
-		if len(m.Data) == 0 { // the first of several is taken
+		if len(m.Data) == 0 { // only the first of several is acknowledged
 			continue
 		}
 		var answer struct {
@@ -272,9 +272,10 @@ func (l *Log) await(ctx context.Context, sub *nats.Subscription, last uint64) er
 	}
 }
 
-// settle looks at what is behind the log's end, and reports whether it is the append. If it is neither that nor parts
-// of it, the error is a *SupersededError, or a *DamagedError if it is no log's. Parts that were not completed stay
-// where they are: the next try goes behind them. waiting is the part of ctx for which patience lasts.
+// settle reads the messages after the log's end, and reports whether they are the append. If they are neither the
+// append nor parts of it, the error is a *SupersededError, or a *DamagedError if no log has written them. Parts of
+// incomplete appends stay in place: the next attempt comes after them. waiting is the part of ctx for which patience
+// lasts.
 func (l *Log) settle(ctx, waiting context.Context, p *pending) (stored bool, err error) {
 	var pauses backoff
 	for {
@@ -297,9 +298,9 @@ func (l *Log) settle(ctx, waiting context.Context, p *pending) (stored bool, err
 	}
 }
 
-// missing is the error for a stream that was said to end with message last, before the log's end, until patience ended.
-// That may have come from a member that lags. It is damage only if the leader does not have the log's last message
-// either: one that was cut off would have learned of it by now.
+// missing is the error for a stream that was reported to end with message last, before the log's end, until patience
+// ended. The report may come from a member that lags. It is damage only if the leader lacks the log's last message
+// too: a leader that was cut off would have caught up by now.
 func (l *Log) missing(ctx context.Context, last uint64) error {
 	said := fmt.Errorf("the stream is said to end with message %d, and message %d was acknowledged", last, l.tail)
 	if ctx.Err() != nil {
@@ -325,7 +326,7 @@ func (l *Log) madeAgain(why error) error {
 			"nothing is appended any more; restore it, or begin a new log", why)}
 }
 
-// compare says what the messages behind l.tail, up to message last, are.
+// compare determines whether the messages after l.tail, up to message last, are the append.
 func (l *Log) compare(ctx context.Context, p *pending, last uint64) (stored bool, err error) {
 	end := l.end
 	if f, err := l.writes.frameAt(ctx, l.tail); err != nil {
@@ -360,7 +361,7 @@ func (l *Log) compare(ctx context.Context, p *pending, last uint64) (stored bool
 	return false, nil
 }
 
-// taken is the error for what another writer has appended, up to message last.
+// taken is the error for entries that another writer has appended, up to message last.
 func (l *Log) taken(ctx context.Context, last uint64) error {
 	superseded := &eventlog.SupersededError{Expected: l.end.Seq}
 	var a assembly
@@ -376,7 +377,7 @@ func (l *Log) taken(ctx context.Context, last uint64) error {
 			continue
 		}
 		chain := eventlog.Chain{Seq: a.head.before}
-		_ = a.records(&chain, func(rec []byte) error { // what it cannot tell stays unknown
+		_ = a.records(&chain, func(rec []byte) error { // the rest stays unknown
 			e, _, err := eventlog.DecodeRecord(rec)
 			if err == nil {
 				superseded.Actual, superseded.Epoch = e.Seq, e.Epoch

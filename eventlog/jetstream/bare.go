@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Bare is a stream of plain messages, with the settings of a log's: what the servers can do with the same bytes. It
-// is for benchmarks.
+// A Bare is a stream of plain messages, with a log's settings. Benchmarks use it to measure how fast the servers store
+// the same bytes.
 type Bare struct {
 	conn    *conn
 	js      jetstream.JetStream
@@ -17,7 +17,7 @@ type Bare struct {
 	piece   int
 }
 
-// CreateBare makes a stream of plain messages at an address of which there is none.
+// CreateBare makes a stream of plain messages at an unused address.
 func (a *Address) CreateBare(ctx context.Context) (*Bare, error) {
 	c, err := a.dial("bare")
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *Address) CreateBare(ctx context.Context) (*Bare, error) {
 	return &Bare{conn: c, js: js, subject: info.Config.Subjects[0], piece: piece}, nil
 }
 
-// Most returns how many bytes a message has at the most.
+// Most returns the largest size of a message in bytes.
 func (b *Bare) Most() int { return b.piece }
 
 // Publish publishes one message, and waits until it is acknowledged. It may be called by several goroutines.
@@ -54,7 +54,7 @@ func (b *Bare) Close() error {
 	return nil
 }
 
-// Remove deletes the stream at an address with all that it holds. It is for benchmarks, which have made it.
+// Remove deletes the stream at an address with all its messages. It is for benchmarks, which have made it.
 func (a *Address) Remove(ctx context.Context) error {
 	c, err := a.dial("remove")
 	if err != nil {

@@ -16,10 +16,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Bucket is the object store bucket beside the stream of a log. It holds, by name, what is kept about the log and is
-// no part of it. Whoever may may write to it: that needs no claim to the log. It is safe for concurrent use.
+// A Bucket is the object store bucket beside the stream of a log. It holds objects, by name, that are about the log
+// but not part of it. Every user with the permission may write to it: a claim to the log is not needed. It is safe for
+// concurrent use.
 //
-// It has a connection of its own, which is made when it is first needed: a large object does not hold up the log.
+// It has a connection of its own, which is made when it is first needed: a large object does not delay the log.
 type Bucket struct {
 	log  *Log
 	name string
@@ -30,12 +31,12 @@ type Bucket struct {
 }
 
 const (
-	// bucketPrefix is what the name of a bucket begins with. The stream's name follows; of a stream whose name cannot
-	// are in that of a bucket, its hash does, behind another sign.
+	// bucketPrefix begins the name of a bucket. The stream's name follows, after one sign. If it cannot be in a
+	// bucket's name, its hash follows, after another sign.
 	bucketPrefix = "rollcall-snapshots"
-	// streamOfBucket is what the name of a bucket's stream begins with.
+	// streamOfBucket begins the name of a bucket's stream.
 	streamOfBucket = "OBJ_"
-	// mostName is the time that the name of a stream may be.
+	// mostName is the largest length of a stream's name.
 	mostName = 255
 )
 
@@ -61,7 +62,7 @@ func (b *Bucket) Name() string { return b.name }
 // stream returns the name of the bucket's stream.
 func (b *Bucket) stream() string { return streamOfBucket + b.name }
 
-// metaSubject returns the subject on which it is told what an object is, and chunkSubject that of an object's content.
+// metaSubject returns the subject of an object's description, and chunkSubject the subject of its content.
 func (b *Bucket) metaSubject(name string) string { return b.metas() + encodeName(name) }
 
 func (b *Bucket) chunkSubject(id string) string { return b.chunks() + id }
@@ -70,10 +71,10 @@ func (b *Bucket) metas() string { return "$O." + b.name + ".M." }
 
 func (b *Bucket) chunks() string { return "$O." + b.name + ".C." }
 
-// encodeName returns the name of an object as it is in a subject.
+// encodeName returns the name of an object as a part of a subject.
 func encodeName(name string) string { return base64.URLEncoding.EncodeToString([]byte(name)) }
 
-// decodeName is the inverse; false for what is no such name.
+// decodeName is the inverse; false if the token is not an encoded name.
 func decodeName(token string) (string, bool) {
 	name, err := base64.URLEncoding.DecodeString(token)
 	return string(name), err == nil
@@ -96,7 +97,7 @@ func (b *Bucket) connection() (*conn, error) {
 	return b.conn, nil
 }
 
-// close ends what is under way.
+// close ends the operations in progress.
 func (b *Bucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,14 +105,14 @@ func (b *Bucket) close() {
 	b.conn.close()
 }
 
-// bucketInfo is what the servers say about a bucket's stream.
+// bucketInfo is the servers' description of a bucket's stream.
 type bucketInfo struct {
 	jetstream.StreamInfo
-	Total int `json:"total"` // subjects that match, of which State has some
+	Total int `json:"total"` // matching subjects; State has some of them
 }
 
-// info returns what the servers say about the bucket, with how many messages each subject has that matches filter; nil
-// if there is no bucket.
+// info returns the servers' description of the bucket, with the number of messages on each subject that matches
+// filter; nil if there is no bucket.
 func (b *Bucket) info(ctx context.Context, c *conn, filter string) (*bucketInfo, error) {
 	subjects := make(map[string]uint64)
 	for {
@@ -132,8 +133,8 @@ func (b *Bucket) info(ctx context.Context, c *conn, filter string) (*bucketInfo,
 	}
 }
 
-// check returns a *SettingError for a bucket from which objects could go by themselves, or, for writing, in which they
-// cannot be kept, or are kept by fewer servers than the log.
+// check returns a *SettingError for a bucket whose settings let objects disappear. For writing, it also returns one if
+// objects cannot be kept, or are kept by fewer servers than the log.
 func (b *Bucket) check(c *jetstream.StreamConfig, forWriting bool) error {
 	want := []string{b.chunks() + ">", b.metas() + ">"}
 	got := slices.Sorted(slices.Values(c.Subjects))
@@ -166,7 +167,7 @@ func (b *Bucket) check(c *jetstream.StreamConfig, forWriting bool) error {
 	return &SettingError{Path: b.log.path, Bucket: b.name, Setting: bad.name, Has: bad.has, Want: bad.want}
 }
 
-// newConfig returns the settings of a bucket that is made beside a stream: those of any object store, with the stream's
+// newConfig returns the settings of a new bucket beside a stream: the settings of any object store, with the stream's
 // storage and number of servers.
 func (b *Bucket) newConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
@@ -178,13 +179,14 @@ func (b *Bucket) newConfig() jetstream.StreamConfig {
 	}
 }
 
-// forWriting returns what the servers say about the bucket, which is made if there is none.
+// forWriting returns the servers' description of the bucket. It makes the bucket if there is none.
 func (b *Bucket) forWriting(ctx context.Context, c *conn, filter string) (*bucketInfo, error) {
 	info, err := b.info(ctx, c, filter)
 	if err == nil && info == nil {
 		info = new(bucketInfo)
 		err = c.ask(ctx, "make the bucket "+b.name, "STREAM.CREATE."+b.stream(), b.newConfig(), info)
-		if hasCode(err, jetstream.JSErrCodeStreamNameInUse) { // somebody else was first, and made it otherwise
+		// another client was first, and made it with other settings
+		if hasCode(err, jetstream.JSErrCodeStreamNameInUse) {
 			info, err = b.info(ctx, c, filter)
 		}
 	}
@@ -238,15 +240,15 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	if err != nil || o.seq == 0 {
 		return err
 	}
-	// One that was put in its place meanwhile stays, for it has another number and another content.
+	// An object that replaced it meanwhile stays, for it has another number and another content.
 	if err := b.purge(ctx, c, b.metaSubject(name), o.seq); err != nil {
 		return err
 	}
 	return b.purge(ctx, c, b.chunkSubject(o.NUID), 0)
 }
 
-// Sweep removes what writers that were interrupted have left of objects whose names come before one. A writer that is
-// still at such an object begins it again.
+// Sweep removes the remains of interrupted writers, of objects whose names come before one. A writer that is still
+// writing such an object starts again.
 func (b *Bucket) Sweep(ctx context.Context, before string) error {
 	c, err := b.connection()
 	if err != nil {
@@ -262,7 +264,7 @@ func (b *Bucket) Sweep(ctx context.Context, before string) error {
 		if !ok || name >= before {
 			continue
 		}
-		// Asked for after the contents: one that is not the object's by now never will be.
+		// Read after the contents: a content that is not the object's by now never will be.
 		o, err := b.object(ctx, c, name)
 		if err == nil && (!o.there() || o.NUID != id) {
 			err = b.purge(ctx, c, subject, 0)
@@ -274,7 +276,7 @@ func (b *Bucket) Sweep(ctx context.Context, before string) error {
 	return nil
 }
 
-// purge removes the messages of a subject, up to message last if that is not 0. That there is no bucket is no error.
+// purge removes the messages of a subject, up to message last if that is not 0. A missing bucket is no error.
 func (b *Bucket) purge(ctx context.Context, c *conn, subject string, last uint64) error {
 	request := map[string]any{"filter": subject}
 	if last > 0 {
@@ -293,7 +295,7 @@ func newID(name string) string {
 	return encodeName(name) + "-" + strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix)
 }
 
-// nameOfID returns the name in an identity that newID has made; false for those of other programs.
+// nameOfID returns the name in an identity that newID has made; false for identities from other programs.
 func nameOfID(id string) (name string, ok bool) {
 	at := strings.LastIndex(id, "-")
 	if at < 0 {
@@ -302,7 +304,7 @@ func nameOfID(id string) (name string, ok bool) {
 	return decodeName(id[:at])
 }
 
-// bucketRefusals are answers that say that the servers will not keep an object, with what to do about each.
+// bucketRefusals are answers that mean that the servers refuse an object, with the advice for each.
 var bucketRefusals = map[jetstream.ErrorCode]string{
 	10002:             "raise the account's limits of JetStream, or make room in it",
 	codeNoPeers:       "it is to be kept by as many servers as the log's stream: see that they run and have room",
@@ -317,7 +319,7 @@ var bucketRefusals = map[jetstream.ErrorCode]string{
 	10109: "the bucket was sealed: remove it, and the next snapshot makes it anew",
 }
 
-// explain adds to an answer of the servers what can be done about it.
+// explain adds advice to an answer of the servers.
 func (b *Bucket) explain(err error) error {
 	for code, advice := range bucketRefusals { // any order: an answer has one code
 		if hasCode(err, code) {

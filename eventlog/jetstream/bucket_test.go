@@ -70,7 +70,7 @@ func wantNames(t *testing.T, b *jetstream.Bucket, want ...string) {
 	}
 }
 
-// messages returns how many messages a bucket has under a kind of subject: M for what objects are, C for contents.
+// messages returns the number of a bucket's messages under a kind of subject: M for descriptions, C for contents.
 func messages(t *testing.T, js natsjs.JetStream, b *jetstream.Bucket, kind string) (n uint64) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "OBJ_"+b.Name())
@@ -83,8 +83,8 @@ func messages(t *testing.T, js natsjs.JetStream, b *jetstream.Bucket, kind strin
 	return n
 }
 
-// What is put is read whole, with what was said about it, by this client and by any other of object stores, and what
-// another one has put or removed is there or not.
+// An object can be read whole, with its description, by this client and by other object store clients. Objects that
+// another client has put or removed are visible.
 func TestAnObjectIsThatOfAnyClient(t *testing.T) {
 	s := startServer(t, nil)
 	_, js := connected(t, s)
@@ -146,7 +146,8 @@ func TestABucketHasAValidName(t *testing.T) {
 	wantObject(t, again(t, a), "x", noise(1, 10))
 }
 
-// Whoever puts what is there already writes nothing, and of two who put the same at the same time both succeed.
+// Putting an object that exists with the same content writes nothing. Two clients that put the same at the same time
+// both succeed.
 func TestWhatIsThereIsNotWrittenAgain(t *testing.T) {
 	s := startServer(t, nil)
 	_, js := connected(t, s)
@@ -239,7 +240,7 @@ func TestAnObjectThatIsNotWholeIsNotRead(t *testing.T) {
 	wantObject(t, b, "torn", data)
 }
 
-// Of an object that is larger than it may be, by how it begins, no more is read.
+// An object larger than its beginning allows is not read further.
 func TestALargeObjectIsNotRead(t *testing.T) {
 	s := startServer(t, nil)
 	b := bucketOf(t, addressOf(t, s, "jobs"))
@@ -251,8 +252,8 @@ func TestALargeObjectIsNotRead(t *testing.T) {
 	}
 }
 
-// What a writer that was cut off in the middle has left is no object, and what was there before still is. It is swept
-// once a later object is there.
+// An interrupted writer's remains are no object, and the earlier object still exists. The remains are swept once a
+// later object exists.
 func TestAnInterruptedWriterLeavesWhatWasThere(t *testing.T) {
 	s := startServer(t, nil)
 	_, js := connected(t, s)
@@ -460,8 +461,7 @@ func TestAMissingRightToTheBucketIsSaid(t *testing.T) {
 	}
 }
 
-// A server that has no room refuses the object, and says what to do. What was put before is there, and nothing of what
-// was refused is.
+// A full server refuses the object with advice. Earlier objects exist, and the bucket has no part of the refused one.
 func TestAFullServerRefusesTheObject(t *testing.T) {
 	s := startServer(t, func(o *server.Options) { o.JetStreamMaxStore = 8 << 20 })
 	_, js := connected(t, s)

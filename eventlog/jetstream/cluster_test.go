@@ -115,8 +115,8 @@ func (c *cluster) address(t *testing.T, stream string) *jetstream.Address {
 	return parse(t, "nats://"+strings.Join(hosts, ",")+"/"+stream)
 }
 
-// Two of three servers are gone permanently: the third one has no leader any more, and a reader has from it all that
-// it has, and is told that there may be more.
+// Two of three servers are lost permanently, so the third one has no leader. A reader gets all its messages, and
+// learns that there may be more.
 func TestALogIsReadFromTheLastServer(t *testing.T) {
 	c := startCluster(t)
 	log, err := c.address(t, "jobs").Create(t.Context(), eventlog.Origin{})
@@ -150,8 +150,8 @@ func TestALogIsReadFromTheLastServer(t *testing.T) {
 	}
 }
 
-// Each of three servers is shut down and started again while a log is appended to. No append fails, none is made twice,
-// and the log is that of the same entries in memory.
+// Each of three servers is shut down and started again while a log is appended to. No append fails, none is stored
+// twice, and the log has the same entries as the log in memory.
 func TestServersAreRestartedUnderAWriter(t *testing.T) {
 	c := startCluster(t)
 	log, err := c.address(t, "jobs").Create(t.Context(), eventlog.Origin{})
@@ -184,8 +184,8 @@ func TestServersAreRestartedUnderAWriter(t *testing.T) {
 	wantSameAsMemory(t, log, last)
 }
 
-// Of two writers the one that appends last has the log: the other's next append adds nothing and says so, whichever of
-// the servers leads the stream, and whatever was shut down in between.
+// If there are two writers, the one that appends last owns the log. The other's next append adds nothing and says so,
+// whichever server leads the stream, and whichever was shut down in between.
 func TestTheWriterBeforeIsSuperseded(t *testing.T) {
 	c := startCluster(t)
 	first, err := c.address(t, "jobs").Create(t.Context(), eventlog.Origin{})

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// firstAnswer is the time that the answer to a question is waited for before it is asked again, and answerTime how
-	// long at the most once it was asked often (backoff.answer). A server that has no leader, or that ends, answers
-	// nothing: whoever waits long for its answer stands still when others would have one.
+	// firstAnswer is the time to wait for an answer before the question is repeated. answerTime is the longest such
+	// time, after many repetitions (backoff.answer). A server that has no leader, or that is shutting down, does not
+	// answer: a long wait for it would waste time while others could answer.
 	firstAnswer = time.Second
 	answerTime  = 5 * time.Second
 	// oldestServer is the first version with atomic publish.
@@ -33,24 +33,24 @@ const (
 type conn struct {
 	at         *Address
 	nc         *nats.Conn
-	api        string // what every subject of JetStream's API begins with
+	api        string // the prefix of every subject of JetStream's API
 	reconnects atomic.Uint64
-	base       uint64         // the message behind which the log's entries are; 0 for 1, see trim.go
+	base       uint64         // the message after which the log's entries begin; 0 for 1, see trim.go
 	origin     eventlog.Chain // the chain's end there, if base is not 0
 	anyone     bool           // messages are read from any server: the stream had no leader that most servers follow
 
 	mu      sync.Mutex
-	waiting map[int]waiter // requests under way, by number
+	waiting map[int]waiter // requests in progress, by number
 	next    int
 }
 
-// A waiter is a request under way.
+// A waiter is a request in progress.
 type waiter struct {
 	subject string
 	fail    context.CancelCauseFunc
 }
 
-// dial connects. The role is what the servers call the connection by, beside the stream.
+// dial connects. role becomes a part of the connection's name, after the stream.
 func (a *Address) dial(role string) (*conn, error) {
 	c := &conn{at: a, api: "$JS.API.", waiting: make(map[int]waiter)}
 	if a.Domain != "" {
@@ -76,12 +76,12 @@ func (a *Address) dial(role string) (*conn, error) {
 func isOlder(version string) bool {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return false // something built by hand: the stream's settings will tell
+		return false // a custom build: the stream's settings will show it
 	}
 	return major < oldestMajor || major == oldestMajor && minor < oldestMinor
 }
 
-// first returns the message behind which the log's entries are.
+// first returns the message after which the log's entries begin.
 func (c *conn) first() uint64 { return max(c.base, 1) }
 
 func (a *Address) urls() string {
@@ -92,8 +92,8 @@ func (a *Address) urls() string {
 	return scheme + strings.Join(a.Servers, ","+scheme)
 }
 
-// options are those of a connection: it comes back by itself for as long as it is open, keeps nothing to be sent later,
-// and finds out within seconds that the other side is gone.
+// options are the options of a connection. It reconnects automatically while it is open, queues no messages while
+// disconnected, and detects within seconds that the other side has gone.
 func (a *Address) options(role string, c *conn) ([]nats.Option, error) {
 	opts := []nats.Option{
 		nats.Name("rollcall " + role + " " + a.Stream), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
@@ -138,7 +138,7 @@ func (a *Address) options(role string, c *conn) ([]nats.Option, error) {
 	return opts, nil
 }
 
-// explainConnect says what to do about an error of connecting.
+// explainConnect adds advice to an error of connecting.
 func (a *Address) explainConnect(err error) error {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
 		return fmt.Errorf("%s: the server refuses who asks (%w): say who that is with creds=FILE, nkey=FILE, or "+
@@ -151,7 +151,7 @@ func (a *Address) explainConnect(err error) error {
 		"there", a, err)
 }
 
-// tlsProblem says what to do about an error of TLS; "" for others.
+// tlsProblem returns advice on an error of TLS; "" for others.
 func tlsProblem(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -172,28 +172,28 @@ func tlsProblem(err error) string {
 	return ""
 }
 
-// failed is told what a server says beside answers: it ends requests whose subject is denied.
+// failed handles a server's error outside answers: it ends the requests whose subject is denied.
 func (c *conn) failed(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.waiting { // any order: each is told the same
+	for _, w := range c.waiting { // any order: each gets the same
 		if strings.Contains(strings.ToLower(err.Error()), `"`+strings.ToLower(w.subject)+`"`) {
 			w.fail(&deniedError{at: c.at, subject: w.subject})
 		}
 	}
 }
 
-// errLost ends requests whose connection is lost: no answer can come any more.
+// errLost ends requests whose connection is lost: their answers cannot come any more.
 var errLost = errors.New("the connection was lost")
 
-// lost is told that the connection is.
+// lost handles the loss of the connection.
 func (c *conn) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.waiting { // any order: each is told the same
+	for _, w := range c.waiting { // any order: each gets the same
 		w.fail(errLost)
 	}
 }
@@ -210,7 +210,7 @@ func (e *deniedError) Error() string {
 		"USER:PASSWORD@ who else asks; docs/HA.md has what a log needs", e.at, e.subject)
 }
 
-// asking lets a request on a subject fail when the server denies that. done ends it.
+// asking makes a request on a subject fail when the server denies the subject. done ends it.
 func (c *conn) asking(ctx context.Context, subject string) (asked context.Context, done func()) {
 	ctx, fail := context.WithCancelCause(ctx)
 	c.mu.Lock()
@@ -226,7 +226,7 @@ func (c *conn) asking(ctx context.Context, subject string) (asked context.Contex
 	}
 }
 
-// request makes one request, and waits so long for its answer.
+// request makes one request, and waits for its answer for the time wait.
 func (c *conn) request(ctx context.Context, wait time.Duration, subject string, body []byte) (*nats.Msg, error) {
 	ctx, cancel := within(ctx, min(wait, c.at.Patience))
 	defer cancel()
@@ -239,16 +239,17 @@ func (c *conn) request(ctx context.Context, wait time.Duration, subject string, 
 	return m, err
 }
 
-// away are answers of a server that says that nobody can answer now: a stream, or the servers together, are without a
-// leader for a moment.
+// away are a server's answers that mean that no server can answer now: a stream, or the cluster, has no leader for a
+// moment.
 var away = []jetstream.ErrorCode{
 	10008, // JetStream system temporarily unavailable
 	10009, // JetStream cluster can not handle request
 	10118, // stream is offline
 }
 
-// ask makes a request of JetStream's API, and again while nobody answers, or a server says that nobody can now (away),
-// and patience lasts. The answer goes to out. If the servers answer with another error, that is a *jetstream.APIError.
+// ask makes a request of JetStream's API. It repeats the request while no answer comes, or a server says that none can
+// answer now (away), and patience lasts. The answer goes to out. If the servers answer with another error, that is a
+// *jetstream.APIError.
 func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -279,13 +280,13 @@ func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error
 	}
 }
 
-// hasJetStream reports whether anybody answers for JetStream at all, or that cannot be told.
+// hasJetStream reports whether any server answers for JetStream at all, or whether that is unknown.
 func (c *conn) hasJetStream(ctx context.Context) bool {
 	_, err := c.request(ctx, answerTime, c.api+"INFO", nil)
 	return !errors.Is(err, nats.ErrNoResponders)
 }
 
-// answered reads an answer.
+// answered decodes an answer.
 func (c *conn) answered(what string, m *nats.Msg, out any) error {
 	var failure struct {
 		Error *jetstream.APIError `json:"error"`

@@ -98,7 +98,7 @@ func (e *example) certify(t *testing.T) {
 	}
 }
 
-// merged is what the example adds to the servers' configuration.
+// merged is the part that the example adds to the servers' configuration.
 func (e *example) merged(t *testing.T) map[string]any {
 	t.Helper()
 	var values struct {
@@ -184,7 +184,7 @@ func (e *example) use(t *testing.T, accounts string) error {
 	return work(t, at(e.scheduler), at(e.reader))
 }
 
-// work is what a leader, a standby and a reader do with a log.
+// work performs the operations of a leader, a standby and a reader on a log.
 func work(t *testing.T, scheduler, reader *jetstream.Address) error {
 	t.Helper()
 	log, err := scheduler.Create(t.Context(), eventlog.Origin{})

@@ -1,58 +1,59 @@
-// Package jetstream is the log of several machines: an eventlog.Log in a stream of NATS JetStream.
+// Package jetstream is the log for several machines: an eventlog.Log in a stream of NATS JetStream.
 //
-// It owns how records are packed into messages, how an append becomes one atomic publish that only the writer who
-// knows the stream's end can make, what is asked of a stream's settings, and what is done when no answer comes. It
-// never looks into what an entry means, never changes or removes one of the log's messages, and trusts neither the
-// server's deduplication nor a clock for what is in the log: waiting ends by the clock (wait.go), and that is all.
+// It owns the packing of records into messages, and the append as one atomic publish, which only a writer that knows
+// the stream's end can make. It owns the requirements on a stream's settings, and the handling of missing answers. It
+// never looks into the meaning of an entry, and never changes or removes one of the log's messages. The content of the
+// log depends neither on the server's deduplication nor on a clock: only waiting ends by the clock (wait.go).
 //
 // # Layout
 //
-// A log is a stream with one subject. Its first message says behind which entry the log begins (eventlog.Origin). Each
-// further message is a part of an append: a frame (frame.go), and a piece of the append's records, each with its
-// length before it. The records have the same bytes as in every other log. An append of one message is published as it
-// is; one of several is published as an atomic batch. The frame says which entries the append has and the hash of the
-// last record, so a reader puts an append together by itself: it yields none of it before it has all of it, and skips
-// parts that were never completed.
+// A log is a stream with one subject. Its first message names the entry after which the log begins (eventlog.Origin).
+// Each further message is a part of an append: a frame (frame.go), and a piece of the append's records, each after its
+// length. The records have the same bytes as in every other log. An append of one message is published as it is; one
+// of several is published as an atomic batch. The frame has the append's range of entries and the hash of its last
+// record, so a reader can assemble an append from the messages alone. It yields no part of an append before it has the
+// whole, and skips parts of incomplete ones.
 //
-// About every 4,096 entries a frame carries the hash tree of the place before its append, and each frame says where
-// the last such frame is: the tree of any place is known from there on.
+// About every 4,096 entries a frame carries the hash tree of the place before its append, and each frame points to the
+// last such frame. From there the tree of any place can be computed.
 //
 // # Appending
 //
 // Every publish carries the stream's last sequence as the writer knows it (Nats-Expected-Last-Sequence). The server
-// refuses it if anything was published since: that is all that keeps two writers apart, and it is enough. Whoever
-// opens the log and appends has it; the writer before finds what is behind its own last entry, and stops permanently.
+// refuses it if there was another publish since. Only this keeps two writers apart, and it is enough. A process that
+// opens the log and appends owns it. The earlier writer then finds new messages after its own last entry, and stops
+// permanently.
 //
-// When no answer comes, or one that leaves open what became of the append, the writer looks at what is behind its last
-// entry, and compares it with what it has published, by content. If it is there, the append has succeeded. If nothing
-// is there, the same is published again, with the same expected sequence: of all these tries the stream can take one.
-// That continues for as long as Address.Patience says; then the outcome is unknown (eventlog.ErrUnknownOutcome).
+// When no answer comes, or one that leaves the outcome open, the writer reads the messages after its last entry, and
+// compares their content with its publish. If they are the same, the append has succeeded. If there are none, it
+// publishes again, with the same expected sequence: the stream can accept at most one of these attempts. That
+// continues for the time Address.Patience; then the outcome is unknown (eventlog.ErrUnknownOutcome).
 //
 // # Reading
 //
-// How long the stream is is asked of its leader; while it has none a member may answer that lags. A single message is
-// given by the leader only. Ranges of messages come from any replica (direct get), which may have less than the
-// leader, but nothing else. So what lacks at the end is no damage unless the leader lacks it.
+// The leader of the stream reports its length; while there is no leader, a member may answer that lags. Only the
+// leader serves single messages. Ranges of messages come from any replica (direct get), which may have fewer messages
+// than the leader, but no different ones. So messages missing at the end are damage only if the leader lacks them too.
 //
 // # Beside the log
 //
-// What is kept about the log, and is no part of it, goes into an object store bucket beside the stream (Bucket), in
+// Objects that are about the log, but not part of it, go into an object store bucket beside the stream (Bucket), in
 // the form that all clients of object stores read. It has the stream's storage and number of servers, and a connection
-// of its own. An object is published part by part, each behind the one before it, and what the object is last: a
-// reader finds all of it or none. Everything is read as the bucket's leader has it. Whoever has the right may write
-// there. A bucket is made when the first object is put, and checked by setting whenever it is listed or written to.
+// of its own. An object is published part by part, each after the one before it, and its description last: a reader
+// finds the whole object or none. Reads of the bucket go to its leader. Every user with the permission may write
+// there. A bucket is made when the first object is put. Its settings are checked whenever it is listed or written to.
 //
-// # Who asks what of it
+// # Errors, by their cause
 //
-//   - A program that publishes to the log's subject by mistake: what it has published is no part of the log; reading
-//     ends there with damage, and nothing is appended behind it.
-//   - A stream of other settings, by which messages could go or be lost: refused, by the setting (*SettingError).
-//   - A user without the permissions: the error names the subject that was denied.
+//   - A program that publishes to the log's subject by mistake: its messages are no part of the log; reading
+//     ends there with damage, and nothing is appended after them.
+//   - A stream with settings that let messages disappear: refused, with the setting's name (*SettingError).
+//   - A user without the permissions: the error names the denied subject.
 //   - A server without JetStream, or older than 2.12, which has no atomic publish: refused when the log is opened.
-//   - A full disk, an account's limit, a sealed stream: the append fails with what the server says, and adds nothing.
+//   - A full disk, an account's limit, a sealed stream: the append fails with the server's message, and adds nothing.
 //   - A stream that was deleted and made again while it was written to: the writer stops, nothing is appended.
-//   - A bucket of other settings, or without permissions: an error that names it, and never one of the log.
+//   - A bucket with other settings, or without permissions: an error that names it, and never an error of the log.
 //
-// Start reading at Address (address.go), then Log (log.go), append.go for what an append does, frame.go for the bytes,
-// read.go for reading; bucket.go and objects.go for what is kept beside the log.
+// Start reading at Address (address.go), then Log (log.go), append.go for appends, frame.go for the bytes, read.go for
+// reading; bucket.go and objects.go for the objects beside the log.
 package jetstream

@@ -18,7 +18,7 @@ func SetDialer(a *Address, dialer func(role string) nats.CustomDialer) { a.diale
 // Reconnects returns how often the connection that a log appends with came back.
 func Reconnects(log eventlog.Log) uint64 { return log.(*Log).writes.reconnects.Load() }
 
-// Hasten lets a log wait no longer than d for what its appends ask.
+// Hasten bounds the time that a log waits for answers to its appends.
 func Hasten(log eventlog.Log, d time.Duration) {
 	l := log.(*Log)
 	hasty := *l.at

@@ -107,8 +107,8 @@ func TestConformsWithFaults(t *testing.T) {
 	})
 }
 
-// An answer that is lost leaves the outcome open. With patience left, what is in the stream is compared with what was
-// published, and the append has succeeded, once.
+// A lost answer leaves the outcome open. While patience lasts, the stream's messages are compared with the publish,
+// and the append has succeeded, once.
 func TestAnAppendWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
 	s := startServer(t, nil)
 	for _, size := range []int{1, 9000} { // one message, and a batch of several

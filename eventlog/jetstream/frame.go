@@ -15,16 +15,16 @@ import (
 //	magic    4 bytes "RCLG"
 //	version  u8, 1
 //	kind     u8: 1 the log's origin, 2 a part of an append
-//	part     u16, from 1 on, and parts u16, how many the append has
+//	part     u16, from 1 on, and parts u16, the number of the append's parts
 //	before   u64, the last entry before the append, and last u64, the append's last entry
 //	hash     32 bytes, the hash of entry last's record
 //	tree     u64, the stream sequence of the last message with a tree, this one or one before it
-//	nodes    u8, how many nodes of the tree follow, 32 bytes each: the hash tree over the entries up to before
-//	checksum u32, CRC-32C of all of this
+//	nodes    u8, the number of the tree's nodes that follow, 32 bytes each: the hash tree over the entries up to before
+//	checksum u32, CRC-32C of the whole frame
 //
-// Behind it, an append has its part of its records: those of all parts, one behind the other, are for each record its
-// length as an unsigned varint, and its bytes. The first message of a stream is the origin: before and last are the
-// entry behind which the log begins, and it has the tree there. For example, the message
+// After the frame, an append has its part of the records. All parts together are, for each record, its length as an
+// unsigned varint, and its bytes. The first message of a stream is the origin: before and last are the entry after
+// which the log begins, and it has the tree there. For example, the message
 //
 //	RCLG 1 2 | part 1 of 1 | before 7, last 9 | hash of record 9 | tree at 1 | no nodes | checksum | records 8 and 9
 //
@@ -49,7 +49,7 @@ const (
 	offsetNodes  = 66
 	frameMin     = offsetNodes + 1 + 4
 	frameMax     = frameMin + 64*32
-	maxParts     = 1000 // what a server takes in one batch, unless it is set to less
+	maxParts     = 1000 // the largest batch of a server, unless it is configured with less
 	checksumSize = 4
 )
 
@@ -75,11 +75,11 @@ func (f *frame) append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// errForeign says that a message is none of a log's.
+// errForeign says that a message was not written by a log.
 var errForeign = errors.New("it is no message of Rollcall: something else has published to the log's subject")
 
-// parseFrame returns the frame of a message, which is at sequence at of the stream, and what is behind it. A message
-// that does not begin like one is errForeign.
+// parseFrame returns the frame of a message, which is at sequence at of the stream, and the rest. It returns
+// errForeign for a message that does not begin like a log's.
 func parseFrame(b []byte, at uint64) (f frame, rest []byte, err error) {
 	if len(b) < frameMin || string(b[:4]) != frameMagic {
 		return frame{}, nil, errForeign
@@ -113,7 +113,7 @@ func parseFrame(b []byte, at uint64) (f frame, rest []byte, err error) {
 	return f, b[size+checksumSize:], nil
 }
 
-// check says what cannot be in a frame at sequence at of the stream.
+// check returns an error if a frame is impossible at sequence at of the stream.
 func (f *frame) check(at uint64) error {
 	switch {
 	case f.kind != kindOrigin && f.kind != kindAppend:
@@ -137,7 +137,7 @@ func (f *frame) isOf(g *frame) bool {
 	return f.before == g.before && f.last == g.last && f.hash == g.hash && f.parts == g.parts
 }
 
-// appendLengths appends the records of a batch, each with its length before it.
+// appendLengths appends the records of a batch, each after its length.
 func appendLengths(dst []byte, b *eventlog.Batch) []byte {
 	for i := range b.Ends {
 		rec := b.Record(i)
@@ -147,7 +147,7 @@ func appendLengths(dst []byte, b *eventlog.Batch) []byte {
 	return dst
 }
 
-// nextRecord returns the first record of what appendLengths has written, and the rest.
+// nextRecord returns the first record written by appendLengths, and the rest.
 func nextRecord(b []byte) (rec, rest []byte, err error) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > uint64(len(b)-n) {

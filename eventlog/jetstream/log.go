@@ -24,28 +24,29 @@ type Log struct {
 	writes   *conn // nil if the log is only read
 	subject  string
 	created  time.Time // the stream's
-	replicas int       // how many servers keep the stream
+	replicas int       // number of servers that keep the stream
 	bucket   *Bucket   // beside the stream
 	limit    eventlog.Limit
-	piece    int             // how many bytes of records one message has at the most
-	origin   eventlog.Origin // what the first entry follows
-	identity string          // of a log whose first record is gone; else "", see Identity
-	damage   error           // what reading ends with; nil for a whole log
-	behind   error           // why the stream may have had more when the log was opened
+	piece    int             // largest number of bytes of records in one message
+	origin   eventlog.Origin // the place that the first entry follows
+	identity string          // of a log whose first record was removed; else "", see Identity
+	damage   error           // the error at the end of reading; nil for a whole log
+	behind   error           // the reason why the stream may have had more when the log was opened
 
-	appending  sync.Mutex        // held by Append and Close; guards what follows, and writes of what mu guards
+	// held by Append and Close; guards the next fields, and writes of the fields that mu guards
+	appending  sync.Mutex
 	treeAt     uint64            // the last message with a tree
 	treeSize   uint64            // and that tree's
 	tree       merkle.Tree       // over all entries
 	unknown    *eventlog.Attempt // the append that has failed with unknown outcome
-	superseded error             // another writer has appended, or the stream is not what it was
+	superseded error             // another writer has appended, or the stream was replaced
 	batch      eventlog.Batch    // scratch of Append
 	packed     []byte            // scratch of Append
-	seen       uint64            // reconnects of writes after which the stream's end was examined
+	seen       uint64            // reconnects of writes after which the stream's end was checked
 
 	mark eventlog.Mark // of the last durable entry, until Close
 
-	mu sync.Mutex // never held while an answer is waited for
+	mu sync.Mutex // never held while waiting for an answer
 	place
 	closed bool
 }
@@ -53,19 +54,19 @@ type Log struct {
 var _ eventlog.Log = (*Log)(nil)
 
 const (
-	// mostBytes is how much one Append takes: a reader has to have all of an append before it sees any of it.
+	// mostBytes is the largest size of one Append: a reader has to hold a whole append before it yields any of it.
 	mostBytes = 32 << 20
-	// mostPiece is how many bytes a message has at the most, whatever the servers would take.
+	// mostPiece is the largest size of a message in bytes, even if the servers allow more.
 	mostPiece = 1 << 20
 	// leastPayload is the smallest max_payload of servers with which a log can be kept: a record fits in a batch.
 	leastPayload = 64 << 10
-	// headerRoom is what the headers of a publish take at the most.
+	// headerRoom is the largest size of a publish's headers.
 	headerRoom = 1 << 10
-	// treeEvery is after how many entries a frame carries the tree.
+	// treeEvery is the number of entries between two frames with the tree.
 	treeEvery = 4096
 )
 
-// Create makes a log, which begins behind origin, in a stream that does not exist or is empty. The error wraps
+// Create makes a log, which begins after origin, in a stream that does not exist or is empty. The error wraps
 // fs.ErrExist if there is a log.
 func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, error) {
 	if err := origin.Check(); err != nil {
@@ -92,13 +93,13 @@ func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, err
 	return l, nil
 }
 
-// begin publishes the stream's first message, and again while nothing is there and patience lasts: a stream that was
-// just made may have no leader yet. Tries never add up to two messages, for all of them expect an empty stream.
+// begin publishes the stream's first message, and repeats that while the stream is empty and patience lasts: a new
+// stream may have no leader yet. At most one attempt can succeed, for all of them expect an empty stream.
 func (l *Log) begin(ctx context.Context, first []byte) error {
 	waiting, cancel := within(ctx, l.writes.at.Patience)
 	defer cancel()
 	var pauses backoff
-	for sent := false; ; { // sent: a try was made whose outcome is not known
+	for sent := false; ; { // sent: the outcome of some attempt is not known
 		err := l.publish(waiting, pauses.answer(), [][]byte{first}, 0)
 		if err == nil {
 			return nil
@@ -108,7 +109,8 @@ func (l *Log) begin(ctx context.Context, first []byte) error {
 		m, gerr := l.writes.get(waiting, 1)
 		refused := l.refused(err)
 		switch {
-		case gerr == nil && sent && string(m.data) == string(first): // which two with the same origin may say
+		// this may also come from another creator with the same origin
+		case gerr == nil && sent && string(m.data) == string(first):
 			return nil
 		case gerr == nil:
 			return fmt.Errorf("%s: there is a log already: %w", l.path, fs.ErrExist)
@@ -124,11 +126,11 @@ func (l *Log) begin(ctx context.Context, first []byte) error {
 	}
 }
 
-// Open opens a log for appending. The error wraps fs.ErrNotExist if there is none, and ErrNoMajority if nothing
-// could be appended for now. Whoever has it open for appending is superseded with the first append.
+// Open opens a log for appending. The error wraps fs.ErrNotExist if there is none, and ErrNoMajority if appends are
+// impossible for now. The first append supersedes the process that has it open for appending.
 func (a *Address) Open(ctx context.Context) (*Log, error) { return a.open(ctx, false) }
 
-// OpenReadOnly opens a log for reading. If it is damaged, it can be read up to there. See Behind for what may be
+// OpenReadOnly opens a log for reading. A damaged log can be read up to the damage. Behind says whether entries may be
 // missing at its end.
 func (a *Address) OpenReadOnly(ctx context.Context) (*Log, error) { return a.open(ctx, true) }
 
@@ -144,7 +146,7 @@ func (a *Address) open(ctx context.Context, readOnly bool) (*Log, error) {
 	return l, nil
 }
 
-// connect connects to the servers and checks the stream, which it makes if that is asked for and there is none.
+// connect connects to the servers and checks the stream. With create it makes the stream if there is none.
 func (a *Address) connect(ctx context.Context, readOnly, create bool) (*Log, *jetstream.StreamInfo, error) {
 	l := &Log{at: a, path: a.String(), readOnly: readOnly}
 	l.bucket = &Bucket{log: l, name: BucketOf(a.Stream)}
@@ -166,13 +168,13 @@ func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo
 		}
 	}
 	most := leaderTime
-	if !l.readOnly { // nothing can be appended before there is one
+	if !l.readOnly { // appends are impossible before there is one
 		most = l.at.Patience
 	}
 	info, l.behind, err = l.reads.newest(ctx, most)
 	if errors.Is(err, fs.ErrNotExist) && create {
 		info, err = l.writes.create(ctx)
-		if hasCode(err, jetstream.JSErrCodeStreamNameInUse) { // somebody else was first
+		if hasCode(err, jetstream.JSErrCodeStreamNameInUse) { // another client was first
 			info, l.behind, err = l.reads.newest(ctx, most)
 		}
 	}
@@ -190,7 +192,7 @@ func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo
 	return info, l.setLimit(&info.Config)
 }
 
-// setLimit finds out how much one append takes.
+// setLimit finds the largest size of one append.
 func (l *Log) setLimit(c *jetstream.StreamConfig) error {
 	payload, setting := l.reads.nc.MaxPayload(), "max_payload (of the servers)"
 	if c.MaxMsgSize > 0 && int64(c.MaxMsgSize) < payload {
@@ -250,8 +252,8 @@ func (l *Log) loadOrigin(ctx context.Context) error {
 	return nil
 }
 
-// loadEnd finds the last append that is complete, from message tail backwards. A log for reading ends before what is
-// none of its messages.
+// loadEnd finds the last complete append, from message tail backwards. A log for reading ends before a message that is
+// not its own.
 func (l *Log) loadEnd(ctx context.Context, tail uint64) error {
 	for at := tail; at > l.reads.first(); {
 		f, err := l.reads.frameAt(ctx, at)
@@ -310,7 +312,7 @@ func (l *Log) loadLast(ctx context.Context, start, at, treeAt uint64) error {
 	return nil
 }
 
-// placeDamage lets what was found behind the log's end be damage of the entry there.
+// placeDamage turns a fault after the log's end into damage of the entry there.
 func (l *Log) placeDamage() {
 	var damage *eventlog.DamagedError
 	if errors.As(l.damage, &damage) {
@@ -318,7 +320,7 @@ func (l *Log) placeDamage() {
 	}
 }
 
-// explainOpen is explainRead with what can be done about a log to which something else has published.
+// explainOpen is explainRead with advice for a log to which another program has published.
 func (l *Log) explainOpen(ctx context.Context, seq uint64, err error) error {
 	if errors.Is(err, errForeign) {
 		err = &chainError{fmt.Errorf("%w; the stream keeps it for good: copy the log up to there to a new stream "+
@@ -327,7 +329,7 @@ func (l *Log) explainOpen(ctx context.Context, seq uint64, err error) error {
 	return l.explainRead(ctx, seq, err)
 }
 
-// loadTree makes the tree over all entries, of the last one in a frame and the records since.
+// loadTree makes the tree over all entries, from the last tree in a frame and the records since.
 func (l *Log) loadTree(ctx context.Context) error {
 	f, err := l.reads.frameAt(ctx, l.treeAt)
 	if err != nil {
@@ -350,17 +352,17 @@ func (l *Log) loadTree(ctx context.Context) error {
 	return nil
 }
 
-// Path returns the log's address, without anything that is secret.
+// Path returns the log's address, without its secrets.
 func (l *Log) Path() string { return l.path }
 
-// Replicas returns how many servers keep the log's stream, as it was when the log was opened.
+// Replicas returns the number of servers that kept the log's stream when the log was opened.
 func (l *Log) Replicas() int { return l.replicas }
 
-// Behind returns why the stream may have more than the log was opened with, although it was acknowledged before: the
-// error wraps ErrNoMajority; nil if it has not.
+// Behind returns the reason why the stream may have acknowledged entries that the log was opened without. The error
+// wraps ErrNoMajority; nil if it has none.
 func (l *Log) Behind() error { return l.behind }
 
-// Size returns how many messages the log's stream has, and how many bytes they take on one server.
+// Size returns the number of the stream's messages, and their size in bytes on one server.
 func (l *Log) Size(ctx context.Context) (messages, bytes uint64, err error) {
 	info, err := l.reads.info(ctx)
 	if err != nil {
@@ -417,7 +419,7 @@ func (l *Log) reopen(ctx context.Context) (*Log, eventlog.Reopened, error) {
 	if ctx.Err() != nil {
 		return nil, eventlog.Reopened{}, context.Cause(ctx)
 	}
-	_ = l.Close() // or it was closed before
+	_ = l.Close() // it may have been closed before
 	l.appending.Lock()
 	defer l.appending.Unlock()
 	waiting, cancel := within(ctx, l.at.Patience)
@@ -425,7 +427,7 @@ func (l *Log) reopen(ctx context.Context) (*Log, eventlog.Reopened, error) {
 	var pauses backoff
 	for {
 		again, found, err := l.tryReopen(ctx)
-		// A leader that was cut off may not know yet what was acknowledged by the others.
+		// A leader that was cut off may not know yet which entries the others acknowledged.
 		lags := errors.As(err, new(*eventlog.DamagedError)) && found.Last < l.end.Seq
 		if !lags || !pauses.wait(waiting) {
 			return again, found, err

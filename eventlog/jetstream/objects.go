@@ -16,39 +16,39 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An object is a name, under which a message says what the object is, and a content, in messages under a subject that
-// is its alone. This is the form of every object store of JetStream: other clients read and remove the objects.
+// An object has a description, a message under the object's name, and a content, in messages under a subject of its
+// own. This is the form of every object store of JetStream: other clients can read and remove the objects.
 //
-// A content is published message by message, each behind the one before it (headerBehind), and then what the object is,
-// behind the last of them. So there is no object of which a part is missing, unless something is removed afterwards: if
-// a part is removed while an object is being put, the server refuses what comes behind it.
+// A content is published message by message, each expecting the one before it (headerBehind), and then the
+// description, expecting the last of them. So no object is incomplete, unless a part is removed afterwards: if a part
+// is removed while an object is being put, the server refuses the next message.
 type object struct {
 	jetstream.ObjectInfo
-	seq uint64 // the message that says so; 0 if there is none
+	seq uint64 // the message with the description; 0 if there is none
 }
 
-// there reports whether there is such an object: it may have been removed by another client, who says so.
+// there reports whether the object exists: another client may have removed it, which the description then says.
 func (o *object) there() bool { return o.seq > 0 && !o.Deleted }
 
 const (
-	// headerBehind and headerSubject say behind which message of which subject a message comes: without the latter, of
-	// its own one.
+	// headerBehind has the number of the message that a message follows, and headerSubject the subject of that one, if
+	// it differs.
 	headerBehind  = "Nats-Expected-Last-Subject-Sequence"
 	headerSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
-	// headerRollup lets a message replace those before it of its subject.
+	// headerRollup makes a message replace the earlier ones of its subject.
 	headerRollup = "Nats-Rollup"
 
-	// digestPrefix is what comes before the digest of an object.
+	// digestPrefix is the prefix of an object's digest.
 	digestPrefix = "SHA-256="
-	// mostTries is the number of times that an object is begun again.
+	// mostTries is the largest number of attempts to put an object.
 	mostTries = 5
 )
 
-// An ObjectError says that an object is not whole, or not one at all.
+// An ObjectError says that an object is incomplete or invalid.
 type ObjectError struct {
-	// Bucket and Name are the places where it is.
+	// Bucket and Name locate the object.
 	Bucket, Name string
-	// Err is what is wrong.
+	// Err has the details.
 	Err error
 }
 
@@ -57,7 +57,7 @@ func (e *ObjectError) Error() string {
 	return fmt.Sprintf("object %s of the bucket %s: %v", e.Name, e.Bucket, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the details.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
 func digestOf(data []byte) string {
@@ -68,7 +68,7 @@ func digestOf(data []byte) string {
 // errNoBucket says that there is no bucket.
 var errNoBucket = errors.New("there is no such bucket")
 
-// get returns a message of the bucket, as its leader has it. The error is errNoMessage if there is none such, and
+// get returns a message of the bucket, from its leader. The error is errNoMessage if there is no such message, and
 // errNoBucket if there is no bucket.
 func (b *Bucket) get(ctx context.Context, c *conn, request map[string]any) (message, error) {
 	var out struct {
@@ -107,14 +107,14 @@ func (b *Bucket) object(ctx context.Context, c *conn, name string) (object, erro
 	}
 	o := object{seq: m.seq}
 	if err := json.Unmarshal(m.data, &o.ObjectInfo); err != nil {
-		o.ObjectInfo = jetstream.ObjectInfo{} // Get says that it is none
+		o.ObjectInfo = jetstream.ObjectInfo{} // Get reports the error
 	}
 	return o, nil
 }
 
-// Get returns the object of a name, whole, and what is said about it. The error wraps fs.ErrNotExist if there is none,
-// and is an *ObjectError if it is not whole. most returns how large an object may be that begins so: of a larger one no
-// more is read.
+// Get returns the object of a name, whole, and its metadata. The error wraps fs.ErrNotExist if there is none, and is
+// an *ObjectError if the object is incomplete. most returns the largest size of an object with the given beginning:
+// Get does not read on in a larger one.
 func (b *Bucket) Get(
 	ctx context.Context, name string, most func(begin []byte) int64,
 ) (data []byte, about map[string]string, err error) {
@@ -146,7 +146,7 @@ func (b *Bucket) Get(
 		name)
 }
 
-// content returns the content of an object. An *ObjectError says that it is not the one that the object is to have.
+// content returns the content of an object. An *ObjectError says that it differs from the description.
 func (b *Bucket) content(
 	ctx context.Context, c *conn, o *object, most func(begin []byte) int64,
 ) (data []byte, err error) {
@@ -179,9 +179,9 @@ func (b *Bucket) content(
 	return data, nil
 }
 
-// Put keeps data as the object of a name, and what is said about it. It is there whole or not at all: if it fails, what
-// was there before still is. If the same is there already nothing is written, so of several who put the same all
-// succeed. The bucket is made if there is none.
+// Put keeps data as the object of a name, with its metadata. The object exists whole or not at all: if Put fails, the
+// earlier object still exists. If the same object exists already, Put writes nothing, so several clients that put the
+// same all succeed. Put makes the bucket if there is none.
 func (b *Bucket) Put(ctx context.Context, name string, data []byte, about map[string]string) error {
 	c, err := b.connection()
 	if err != nil {
@@ -196,7 +196,7 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, about map[st
 	return fmt.Errorf("%s: bucket %s: %w, %d times", b.log.path, b.name, err, mostTries)
 }
 
-// errDisturbed says that the parts of an object that is being put are not there any more, or are not the only ones.
+// errDisturbed says that parts of an object that is being put were removed, or that others were added.
 var errDisturbed = errors.New("others remove, or add to, what is being written")
 
 // tryPut is Put, once.
@@ -225,16 +225,16 @@ func (b *Bucket) tryPut(ctx context.Context, c *conn, name string, data []byte, 
 	u.info.Bucket, u.info.NUID = b.name, newID(name)
 	u.info.Size, u.info.Digest = uint64(len(data)), digest
 	if err := u.run(ctx, data, size); err != nil {
-		_ = b.purge(ctx, c, b.chunkSubject(u.info.NUID), 0) // or it is swept one day
+		_ = b.purge(ctx, c, b.chunkSubject(u.info.NUID), 0) // otherwise it will be swept
 		return err
 	}
 	if before.there() {
-		_ = b.purge(ctx, c, b.chunkSubject(before.NUID), 0) // or it is swept one day
+		_ = b.purge(ctx, c, b.chunkSubject(before.NUID), 0) // otherwise it will be swept
 	}
 	return nil
 }
 
-// chunkSize returns how many bytes of a content go into one message.
+// chunkSize returns the number of bytes of a content in one message.
 func (b *Bucket) chunkSize(c *conn, config *jetstream.StreamConfig) (int, error) {
 	most := c.nc.MaxPayload()
 	if config.MaxMsgSize > 0 {
@@ -254,7 +254,7 @@ type upload struct {
 	info   jetstream.ObjectInfo
 }
 
-// run publishes the content, size bytes in a message, and then what the object is.
+// run publishes the content, size bytes in a message, and then the description.
 func (u *upload) run(ctx context.Context, data []byte, size int) error {
 	chunks := u.bucket.chunkSubject(u.info.NUID)
 	last := uint64(0)
@@ -282,8 +282,8 @@ func (u *upload) run(ctx context.Context, data []byte, size int) error {
 	return err
 }
 
-// store publishes a message behind message last of the subject chunks, and returns its number. While no answer comes,
-// and patience lasts, it looks whether the message is there, and publishes it again if it does not.
+// store publishes a message after message last of the subject chunks, and returns its number. While no answer comes,
+// and patience lasts, it checks whether the message is stored, and publishes it again if it is not.
 func (u *upload) store(ctx context.Context, m *nats.Msg, chunks string, last uint64) (uint64, error) {
 	b, c := u.bucket, u.conn
 	m.Header.Set(headerStream, b.stream())
@@ -327,7 +327,7 @@ func (u *upload) store(ctx context.Context, m *nats.Msg, chunks string, last uin
 	}
 }
 
-// publish publishes a message to a stream and returns the number that it has there.
+// publish publishes a message to a stream and returns its number there.
 func (c *conn) publish(ctx context.Context, m *nats.Msg) (seq uint64, err error) {
 	ctx, cancel := within(ctx, min(answerTime, c.at.Patience))
 	defer cancel()

@@ -10,34 +10,34 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// The writer of a log answers questions on a subject of its own, so that a standby learns within a second that it is
-// gone: when its connection ends, the servers say that nobody answers. That is a hint of when to try to take the log
-// over, and only that: what keeps two writers apart is the expected sequence of an append.
+// The writer of a log answers questions on a subject of its own, so that a standby notices within a second that it has
+// gone: when its connection ends, the servers report that nobody answers. That is only a hint of when to try to take
+// over the log. The expected sequence of an append keeps two writers apart.
 
-// askEvery is the time that a standby waits between two questions to the writer, and how long for an answer.
+// askEvery is the pause between two questions of a standby to the writer, and the time to wait for an answer.
 const askEvery = 200 * time.Millisecond
 
-// goneAfter is how many questions in a row the servers must say that nobody answers.
+// goneAfter is the number of consecutive questions without a responder after which the writer counts as gone.
 const goneAfter = 4
 
 // writerSubject is the subject on which a log's writer answers.
 func writerSubject(subject string) string { return subject + ".writer" }
 
-// Announce has this Log, which is open for appending, answer with name until it is closed, when it is asked for the
-// log's writer. Two Logs may answer for a moment: that says nothing about which one's appends succeed.
+// Announce makes this Log, which is open for appending, answer with name when a standby asks for the log's writer,
+// until it is closed. Two Logs may answer for a moment: that does not show whose appends succeed.
 func (l *Log) Announce(name string) error {
 	if l.readOnly {
 		return eventlog.ErrReadOnly
 	}
 	_, err := l.writes.nc.Subscribe(writerSubject(l.subject), func(m *nats.Msg) {
-		_ = m.Respond([]byte(name)) // without an answer it is asked again
+		_ = m.Respond([]byte(name)) // without an answer the standby asks again
 	})
 	return err
 }
 
-// Abandoned waits until the writer, which had answered before, is gone, and returns its name. A writer that is only
-// slow, or suspended, is not gone, and one that never answered is not known. It ends with ctx's cause when ctx ends,
-// and with another error if the servers deny it to ask.
+// Abandoned waits until the writer, which had answered before, has gone, and returns its name. A writer that is only
+// slow, or suspended, has not gone, and one that never answered is not known. It ends with ctx's cause when ctx ends,
+// and with another error if the servers deny the question.
 func (l *Log) Abandoned(ctx context.Context) (name string, err error) {
 	silent := 0
 	for {
@@ -52,7 +52,7 @@ func (l *Log) Abandoned(ctx context.Context) (name string, err error) {
 			return "", err
 		case errors.Is(err, nats.ErrNoResponders):
 			silent++
-		default: // it may be there
+		default: // it may exist
 			silent = 0
 		}
 		if silent >= goneAfter && name != "" {

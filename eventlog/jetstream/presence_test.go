@@ -50,7 +50,7 @@ func TestAWriterThatIsGoneIsAbandoned(t *testing.T) {
 	}
 }
 
-// Whoever may not ask is told so, and is not left to wait.
+// A standby without the permission to ask gets an error, and does not wait.
 func TestAWriterThatMayNotBeAskedFor(t *testing.T) {
 	s := startServer(t, func(o *server.Options) {
 		o.Users = []*server.User{

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Reaches reports whether the stream has entry seq by now. Unlike Last it asks the servers. That it does not is not
-// believed at once: a leader that was cut off may not know yet what was acknowledged by the others.
+// Reaches reports whether the stream has entry seq by now. Unlike Last it asks the servers. A negative answer is not
+// trusted at once: a leader that was cut off may not know yet which entries the others acknowledged.
 func (l *Log) Reaches(ctx context.Context, seq uint64) (bool, error) {
 	waiting, cancel := within(ctx, min(answerTime, l.at.Patience))
 	defer cancel()
@@ -23,10 +23,10 @@ func (l *Log) Reaches(ctx context.Context, seq uint64) (bool, error) {
 	}
 }
 
-// endNow returns the last entry that the stream has now, or any from enough on if it has that one.
+// endNow returns the stream's present last entry, or any entry from enough on if it has that one.
 func (l *Log) endNow(ctx context.Context, enough uint64) (uint64, error) {
 	info, behind, err := l.reads.newest(ctx, leaderTime)
-	if err = errors.Join(err, behind); err != nil { // what is only behind is not lost
+	if err = errors.Join(err, behind); err != nil { // a server that only lags has lost nothing
 		return 0, err
 	}
 	if !info.Created.Equal(l.created) {

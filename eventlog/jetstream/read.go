@@ -14,20 +14,20 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// mostBody is how many bytes the parts of an append have together at the most: what it takes by Limit, and the records'
-// own headers and lengths. A stream may hold what was not written by an append.
+// mostBody is the largest total size of an append's parts: its Limit, and the records' headers and lengths. A stream
+// may hold messages that no append has written.
 const mostBody = 2 * mostBytes
 
-// An assembly puts appends together of the messages of a stream, taken in order.
+// An assembly assembles appends from the messages of a stream, taken in order.
 type assembly struct {
-	head  frame  // of the append under way, its first part's
-	parts int    // how many of its parts there are; 0 for no append under way
-	body  []byte // theirs
+	head  frame  // of the append in progress: its first part's frame
+	parts int    // the number of its parts so far; 0 for no append in progress
+	body  []byte // the parts' bytes
 	at    uint64 // the last message taken
 }
 
 // take takes the next message. It reports whether an append is complete: then head and body are that append's, until
-// the next call. Parts of an append that was never completed are skipped.
+// the next call. It skips the parts of incomplete appends.
 func (a *assembly) take(m message) (complete bool, err error) {
 	f, rest, err := parseFrame(m.data, m.seq)
 	if err != nil {
@@ -55,8 +55,8 @@ func (a *assembly) take(m message) (complete bool, err error) {
 	return true, nil
 }
 
-// records calls f with each record of the append that is complete, which must continue chain, until f returns an error.
-// The chain is then behind the last record that f was given, and damaged says whether the error is about the next one.
+// records calls f with each record of the complete append, until f returns an error. The records must continue chain.
+// Afterwards the chain is at the last record that f got, and damaged says whether the error is about the next one.
 func (a *assembly) records(chain *eventlog.Chain, f func(rec []byte) error) (err error) {
 	if a.head.before != chain.Seq {
 		return &chainError{fmt.Errorf("message %d of the stream has an append behind entry %d", a.at, a.head.before)}
@@ -78,16 +78,16 @@ func (a *assembly) records(chain *eventlog.Chain, f func(rec []byte) error) (err
 	return nil
 }
 
-// chainError is what does not continue a log.
+// chainError wraps the reason why a record does not continue a log.
 type chainError struct{ err error }
 
 // Error implements error.
 func (e *chainError) Error() string { return e.err.Error() }
 
-// Unwrap returns what it is.
+// Unwrap returns the reason.
 func (e *chainError) Unwrap() error { return e.err }
 
-// frameAt returns the frame of a message, as the leader has it.
+// frameAt returns the frame of a message, from the leader.
 func (c *conn) frameAt(ctx context.Context, seq uint64) (frame, error) {
 	m, err := c.get(ctx, seq)
 	if err != nil {
@@ -100,14 +100,14 @@ func (c *conn) frameAt(ctx context.Context, seq uint64) (frame, error) {
 	return f, err
 }
 
-// find returns the message that the append of entry seq begins with, which is not behind message tail.
+// find returns the first message of the append of entry seq. It is not after message tail.
 //
-// What comes before an append never goes down from one message to the next, also where parts of appends stand that were
-// not completed: so the last message that has less than seq before it is of that append, and its last.
+// The entry before an append never decreases from one message to the next, even with parts of incomplete appends in
+// between. So the last message with a smaller entry before it than seq belongs to that append, and is its last.
 func (c *conn) find(ctx context.Context, seq, tail uint64) (uint64, error) {
 	var failed error
 	base := c.first()
-	n := sort.Search(int(tail-base), func(i int) bool { // the messages behind base, up to tail
+	n := sort.Search(int(tail-base), func(i int) bool { // the messages after base, up to tail
 		if failed != nil {
 			return true
 		}
@@ -132,8 +132,8 @@ func (c *conn) find(ctx context.Context, seq, tail uint64) (uint64, error) {
 	return at - uint64(f.part) + 1, nil
 }
 
-// before returns the chain's end before the append that begins with message start: the hash is that of the record
-// before, as the message before says.
+// before returns the chain's end before the append that begins with message start. Its hash is the hash of the record
+// before, from the frame of the message before.
 func (c *conn) before(ctx context.Context, start, entry uint64) (eventlog.Chain, error) {
 	for at := start - 1; ; {
 		if c.base > 0 && at == c.base {
@@ -146,7 +146,7 @@ func (c *conn) before(ctx context.Context, start, entry uint64) (eventlog.Chain,
 		if f.last == entry && f.part == f.parts {
 			return eventlog.Chain{Seq: f.last, Hash: f.hash}, nil
 		}
-		if f.before != entry || uint64(f.part) >= at { // not even a part of an append that was not completed
+		if f.before != entry || uint64(f.part) >= at { // not even a part of an incomplete append
 			return eventlog.Chain{}, &chainError{fmt.Errorf("message %d of the stream is not what entry %d follows", at,
 				entry+1)}
 		}
@@ -154,13 +154,13 @@ func (c *conn) before(ctx context.Context, start, entry uint64) (eventlog.Chain,
 	}
 }
 
-// A place is how far a Log knows its stream: the last entry, and the last message of its append.
+// A place is the part of its stream that a Log knows: the last entry, and the last message of its append.
 type place struct {
 	end  eventlog.Chain
 	tail uint64
 }
 
-// known returns the place that Last is of.
+// known returns the place of Last.
 func (l *Log) known() (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *Log) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Recor
 	return read(ctx, l, from, (*eventlog.Chain).Record)
 }
 
-// errEnough ends reading because nobody wants more.
+// errEnough ends reading because the caller stops.
 var errEnough = errors.New("enough was read")
 
 // read is Read or Records: decode checks and decodes the next record of a chain.
@@ -221,7 +221,7 @@ type reading[T any] struct {
 // run reads messages up to tail.
 func (r *reading[T]) run(ctx context.Context, tail uint64) error {
 	c := r.log.reads
-	r.chain.Seq = r.from - 1 // for what fails before the first record
+	r.chain.Seq = r.from - 1 // for errors before the first record
 	start, err := c.find(ctx, r.from, tail)
 	if err != nil {
 		return r.failed(ctx, err)
@@ -251,7 +251,7 @@ func (r *reading[T]) run(ctx context.Context, tail uint64) error {
 	return nil
 }
 
-// give yields the entries of an append that were asked for.
+// give yields the requested entries of an append.
 func (r *reading[T]) give(ctx context.Context, a *assembly) error {
 	return a.records(&r.chain, func(rec []byte) error {
 		if r.chain.Seq+1 < r.from {
@@ -274,12 +274,12 @@ func (r *reading[T]) give(ctx context.Context, a *assembly) error {
 	})
 }
 
-// failed returns the error for what ended reading.
+// failed returns the error that ended reading.
 func (r *reading[T]) failed(ctx context.Context, err error) error {
 	return r.log.explainRead(ctx, r.chain.Seq+1, err)
 }
 
-// explainRead returns the error for what ended reading at entry seq.
+// explainRead returns the error that ended reading at entry seq, with advice.
 func (l *Log) explainRead(ctx context.Context, seq uint64, err error) error {
 	var wrong *chainError
 	if _, kerr := l.known(); kerr != nil && !errors.Is(err, errEnough) {
@@ -322,7 +322,7 @@ func (l *Log) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
 	return [32]byte{}, eventlog.ErrClosed
 }
 
-// KnownTree implements eventlog.Log: it knows those in frames.
+// KnownTree implements eventlog.Log: it knows the trees in frames.
 func (l *Log) KnownTree(ctx context.Context, size uint64) (merkle.Tree, error) {
 	to, err := l.known()
 	switch {
@@ -355,7 +355,7 @@ func (l *Log) archived(seq uint64) error {
 	return &eventlog.ArchivedError{Path: l.path, Seq: seq, First: l.First()}
 }
 
-// Follow implements eventlog.Log. A Log that was opened for reading sees what any writer appends.
+// Follow implements eventlog.Log. A Log that was opened for reading shows the entries of any writer.
 func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	if !l.readOnly {
 		return eventlog.FollowMark(ctx, from, &l.mark, l.Records)
@@ -367,7 +367,7 @@ func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record
 	}
 }
 
-// follow yields records from entry from on, as replicas come to have them, until something ends it.
+// follow yields records from entry from on, as replicas get them, until an error ends it.
 func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Record, error) bool) error {
 	to, err := l.known()
 	if err != nil {
@@ -389,8 +389,8 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 	var pauses backoff
 	waiting, cancel := within(ctx, l.at.Patience)
 	defer func() { cancel() }()
-	quiet, loud := within(ctx, lookAgain)
-	defer func() { loud() }()
+	idle, endIdle := within(ctx, lookAgain)
+	defer func() { endIdle() }()
 	for next := to.tail + 1; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -417,15 +417,15 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 			next++
 			pauses = backoff{}
 		}
-		over := quiet.Err() != nil
+		over := idle.Err() != nil
 		if over && len(got) == 0 {
 			if err := l.isReplaced(ctx); err != nil {
 				return r.failed(ctx, err)
 			}
 		}
 		if over || len(got) > 0 {
-			loud()
-			quiet, loud = within(ctx, lookAgain)
+			endIdle()
+			idle, endIdle = within(ctx, lookAgain)
 		}
 		if len(got) == 0 {
 			pauses.next = min(pauses.next, followPause/2)
@@ -434,11 +434,11 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 	}
 }
 
-// lookAgain is after how much time without a message a follower looks whether the stream is still the same.
+// lookAgain is the time without a message after which a follower checks whether the stream is still the same.
 const lookAgain = 5 * time.Second
 
-// isReplaced returns an error if the stream was made again. Of the new one, nothing would be read until it is as long
-// as the one before, and then something else. What else is wrong, such as that there is none, is seen by who reads.
+// isReplaced returns an error if the stream was made again. A follower would get nothing from the new one until it is
+// as long as the old one, and then other entries. Readers find other faults, such as a missing stream, on their own.
 func (l *Log) isReplaced(ctx context.Context) error {
 	if info, err := l.reads.info(ctx); err == nil && !info.Created.Equal(l.created) {
 		return l.madeAgain(fmt.Errorf("it was made on %s", info.Created))
@@ -446,10 +446,10 @@ func (l *Log) isReplaced(ctx context.Context) error {
 	return nil
 }
 
-// followPause is the longest time between two looks at what has come.
+// followPause is the longest time between two polls.
 const followPause = 20 * firstPause / 4
 
-// endsFollowing returns an error with which following ends: others pass while patience lasts.
+// endsFollowing returns the error if it ends following. Other errors are waited out while patience lasts.
 func (l *Log) endsFollowing(ctx, waiting context.Context, err error) error {
 	var denied *deniedError
 	_, closed := l.known()

@@ -81,7 +81,7 @@ func TestAStreamOfOtherSettingsIsRefusedByTheSetting(t *testing.T) {
 	}
 }
 
-// What another program publishes to the log's subject is no entry: the log ends before it, and goes no further.
+// A message that another program publishes to the log's subject is no entry: the log ends before it.
 func TestAMessageOfAnotherProgramEndsTheLog(t *testing.T) {
 	s := startServer(t, nil)
 	nc, js := connected(t, s)
@@ -151,7 +151,7 @@ func TestAFollowerIsToldThatItsStreamWasMadeAgain(t *testing.T) {
 	}
 }
 
-// A writer whose stream was deleted, and made again, appends nothing to what is there now.
+// A writer whose stream was deleted, and made again, appends nothing to the new one.
 func TestAStreamThatWasMadeAgainIsNotAppendedTo(t *testing.T) {
 	s := startServer(t, nil)
 	_, js := connected(t, s)

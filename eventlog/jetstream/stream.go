@@ -15,13 +15,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A SettingError says that a stream is not one that a log can be kept in, or a bucket none for what is kept beside one.
+// A SettingError says that a stream cannot keep a log, or a bucket the objects beside one, because of a setting.
 type SettingError struct {
 	// Path is the stream's address.
 	Path string
-	// Bucket is the name of the bucket that it is about; "" for the log's stream.
+	// Bucket is the bucket's name; "" if the error is about the log's stream.
 	Bucket string
-	// Setting is the setting as the servers call it, Has what it is, and Want what a log needs.
+	// Setting is the servers' name for the setting, Has its value, and Want the value that a log needs.
 	Setting, Has, Want string
 }
 
@@ -58,8 +58,8 @@ func (e *NoStreamError) Error() string {
 // Is reports whether target is fs.ErrNotExist.
 func (e *NoStreamError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// newConfig returns the settings of a stream that is made for a log. Its subject has an identity of its own: who
-// publishes to a stream that was deleted does not reach the one that was made in its place.
+// newConfig returns the settings of a new stream for a log. Its subject has an identity of its own: a writer of a
+// deleted stream does not reach the one that replaced it.
 func (a *Address) newConfig() jetstream.StreamConfig {
 	id := strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix)
 	return jetstream.StreamConfig{
@@ -70,7 +70,7 @@ func (a *Address) newConfig() jetstream.StreamConfig {
 	}
 }
 
-// A setting is one of a stream: what it is, what is wanted, and whether it is good.
+// A setting is one setting of a stream: its value, the wanted value, and whether it is good.
 type setting struct {
 	name, has, want string
 	good            bool
@@ -90,8 +90,8 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func yes(b bool) string { return strconv.FormatBool(b) }
 
-// checkStream returns a *SettingError for a stream by whose settings messages could go, be lost or be changed, or an
-// append could be torn.
+// checkStream returns a *SettingError for a stream whose settings let messages disappear, be lost or be changed, or
+// let an append be torn.
 func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error {
 	subject := ""
 	if len(c.Subjects) == 1 && !strings.ContainsAny(c.Subjects[0], "*>") {
@@ -116,7 +116,7 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 		{"persist_mode", c.PersistMode.String(), "default", c.PersistMode == jetstream.DefaultPersistMode},
 		{"mirror", "set", "none", c.Mirror == nil},
 		{"sources", "set", "none", len(c.Sources) == 0},
-		{"republish", "set", "none", c.RePublish == nil}, // others would be told what is in the log
+		{"republish", "set", "none", c.RePublish == nil}, // others would get the log's content
 		{"subject_transform", "set", "none", c.SubjectTransform == nil},
 		{"first_seq", strconv.FormatUint(c.FirstSeq, 10), "1", c.FirstSeq <= 1},
 		{"allow_atomic", yes(c.AllowAtomicPublish), "true", c.AllowAtomicPublish || !forWriting},
@@ -130,8 +130,8 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 	return &SettingError{Path: a.String(), Setting: bad.name, Has: bad.has, Want: bad.want}
 }
 
-// info returns what the servers say about the stream: its leader does, or, while it has none, a member that may have
-// less than was acknowledged.
+// info returns the servers' description of the stream. It comes from its leader, or, without a leader, from a member
+// that may lack acknowledged entries.
 func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	var info jetstream.StreamInfo
 	err := c.ask(ctx, "ask for the stream", "STREAM.INFO."+c.at.Stream, struct{}{}, &info)
@@ -142,21 +142,20 @@ func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 }
 
 const (
-	// inTouch is the time that ago most members have answered a leader at the most. They do so each second. A leader
-	// that is cut off from them takes 10 to 20 seconds to notice, and says until then that the stream ends where it
-	// did for it.
+	// inTouch is the largest age of the last answer that a leader had from most members, for it to be trusted. Members
+	// answer each second. A leader that is cut off from them takes 10 to 20 seconds to notice, and reports until then
+	// the old end of the stream.
 	inTouch = 3 * time.Second
 	// leaderTime is the time that readers wait for a leader that is in touch: an election takes up to 9 seconds.
 	leaderTime = 10 * time.Second
 )
 
-// ErrNoMajority says that no leader of the stream answers to which most of the servers that keep it answer: what other
-// servers say may be less than what was acknowledged.
+// ErrNoMajority says that the stream has no leader with answers from most of the servers that keep it: other servers
+// may lack acknowledged entries.
 var ErrNoMajority = errors.New("most of the servers that keep the stream do not answer, or it has no leader")
 
-// newest is info from a leader that is in touch with most members, once there is one. If there is none for so long, or
-// for as long as patience lasts, it returns the longest stream that a server told about, and behind wraps
-// ErrNoMajority.
+// newest is info from a leader that is in touch with most members, once there is one. If there is none for the time
+// most, or while patience lasts, it returns the longest stream that a server reported, and behind wraps ErrNoMajority.
 func (c *conn) newest(ctx context.Context, most time.Duration) (info *jetstream.StreamInfo, behind, err error) {
 	waiting, cancel := within(ctx, min(most, c.at.Patience))
 	defer cancel()
@@ -180,14 +179,14 @@ func (c *conn) newest(ctx context.Context, most time.Duration) (info *jetstream.
 	}
 }
 
-// leads reports whether what is said about a stream comes from a leader that is in touch with most members.
+// leads reports whether a stream's description comes from a leader that is in touch with most members.
 func leads(info *jetstream.StreamInfo) bool {
-	if info.Cluster == nil { // a server of its own
+	if info.Cluster == nil { // a single server
 		return true
 	}
 	members, touched := max(len(info.Cluster.Replicas)+1, info.Config.Replicas), 1
 	for _, r := range info.Cluster.Replicas {
-		if !r.Offline && r.Active > 0 && r.Active <= inTouch { // 0 says that it has not answered yet
+		if !r.Offline && r.Active > 0 && r.Active <= inTouch { // 0 means that it has not answered yet
 			touched++
 		}
 	}
@@ -212,7 +211,7 @@ func (c *conn) create(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return &info, err
 }
 
-// A message is one of the stream.
+// A message is a message of the stream.
 type message struct {
 	seq  uint64
 	data []byte
@@ -221,7 +220,7 @@ type message struct {
 // errNoMessage says that there is no such message.
 var errNoMessage = errors.New("there is no such message")
 
-// get returns a message as the stream's leader has it, or, where there is none (conn.anyone), as any server has it.
+// get returns a message from the stream's leader, or, if there is none (conn.anyone), from any server.
 func (c *conn) get(ctx context.Context, seq uint64) (message, error) {
 	if c.anyone {
 		return c.getFromAnyone(ctx, seq)
@@ -240,7 +239,8 @@ func (c *conn) get(ctx context.Context, seq uint64) (message, error) {
 	return message{seq, out.Message.Data}, err
 }
 
-// getFromAnyone returns a message as soon as any server has it. That none has it for answerTime is errNoMessage.
+// getFromAnyone returns a message from the first server that has it. If none has it within answerTime, that is
+// errNoMessage.
 func (c *conn) getFromAnyone(ctx context.Context, seq uint64) (message, error) {
 	waiting, cancel := within(ctx, min(answerTime, c.at.Patience))
 	defer cancel()
@@ -270,8 +270,8 @@ const (
 	rangeBytes    = 4 << 20
 )
 
-// some appends messages from one to another to dst, as many as one request gives, from any replica: none if that has
-// none of them yet. It waits so long for the first one, and answerTime for all.
+// some appends messages from one to another to dst, as many as one request gives, from any replica; none if that
+// replica has none of them yet. It waits for the first one for the given time, and for all of them for answerTime.
 func (c *conn) some(
 	ctx context.Context, wait time.Duration, from, to uint64, dst []message,
 ) ([]message, error) {
@@ -306,7 +306,7 @@ func (c *conn) some(
 		}
 		if status := m.Header.Get("Status"); status == "503" {
 			return dst, nats.ErrNoResponders
-		} else if status != "" { // the end of the range, or of what this replica has
+		} else if status != "" { // the end of the range, or of this replica's messages
 			return dst, nil
 		}
 		if seq := m.Header.Get("Nats-Sequence"); seq != strconv.FormatUint(next, 10) {
@@ -317,8 +317,8 @@ func (c *conn) some(
 	return dst, nil
 }
 
-// messages yields the messages from one to another, all of which the stream's leader has, or had. It waits for replicas
-// that have less, or do not answer, for as long as patience lasts.
+// messages yields the messages from one to another, all of which the stream's leader has, or had. While patience
+// lasts, it waits for replicas that lag, or do not answer.
 func (c *conn) messages(ctx context.Context, from, to uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		var got []message
@@ -338,7 +338,7 @@ func (c *conn) messages(ctx context.Context, from, to uint64) iter.Seq2[message,
 	}
 }
 
-// patiently is some, again and again until there is one.
+// patiently repeats some until there is a message.
 func (c *conn) patiently(ctx context.Context, from, to uint64, dst []message) ([]message, error) {
 	waiting, cancel := within(ctx, c.at.Patience)
 	defer cancel()
@@ -349,11 +349,11 @@ func (c *conn) patiently(ctx context.Context, from, to uint64, dst []message) ([
 		if len(got) > 0 || errors.As(err, &denied) || errors.Is(err, errNoMessage) ||
 			errors.Is(err, nats.ErrConnectionClosed) {
 			if len(got) > 0 {
-				err = nil // what is missing behind them comes next
+				err = nil // the missing messages after them come next
 			}
 			return got, err
 		}
-		if err == nil { // the replica has none: the leader does, or nobody
+		if err == nil { // the replica has none: the leader has them, or no server
 			m, gerr := c.get(waiting, from)
 			if gerr == nil {
 				return append(got, m), nil

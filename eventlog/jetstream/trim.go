@@ -12,36 +12,37 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A log's first entries can be taken out of its stream, once they are kept elsewhere. The stream denies to delete
-// messages and to purge, permanently. What is left is a limit: for a moment the stream is given a limit of messages,
-// by which the servers remove the oldest, and then none again. Before that the stream's metadata says with which
-// message the log begins from then on: one with a hash tree, of which the log's origin is made. Messages that are
-// missing without such a word are damage.
+// A log's first entries can be removed from its stream, once they are kept elsewhere. The stream permanently denies
+// deleting messages and purging. A limit remains possible: for a moment the stream gets a limit of messages, so that
+// the servers remove the oldest, and then none again. Before that, the stream's metadata gets the number of the log's
+// new first message. It has a hash tree, which gives the log's origin. Missing messages without such a record are
+// damage.
 //
-// A writer may append meanwhile. For each message that it adds in that moment one more of the oldest is removed: so
-// there is a margin between the last message that is to go and the message with which the log begins.
+// A writer may append meanwhile. For each message that it adds in that moment the servers remove one more of the
+// oldest. So there is a margin between the last message to remove and the log's new first message.
 
-// firstKey is the key of a stream's metadata under which stands the message with which its log begins.
+// firstKey is the key, in a stream's metadata, of the number of its log's first message.
 const firstKey = "rollcall.dev/first-message"
 
-// identityKey is the key under which stands what Identity returns, once the first record is gone.
+// identityKey is the key of the result of Identity, once the first record was removed.
 const identityKey = "rollcall.dev/first-record"
 
-// trimMargin is how many messages a writer may append while the limit stands. Setting it and taking it away takes some
-// hundredths of a second.
+// trimMargin is the number of messages that a writer may append while the limit is set. Setting and removing it takes
+// some hundredths of a second.
 const trimMargin = 1024
 
-// Trimmed says what Trim has done.
+// Trimmed is the result of Trim.
 type Trimmed struct {
-	// Messages is how many messages went, Bytes what the stream is smaller by; 0 if there was nothing to take out.
+	// Messages is the number of removed messages, Bytes the decrease of the stream's size; 0 if there was nothing to
+	// remove.
 	Messages, Bytes uint64
-	// First is the entry with which the log begins now.
+	// First is the log's first entry now.
 	First uint64
 }
 
-// Trim takes a log's first entries out of its stream, as far as they are before entry before: the log begins then with
-// that entry or an earlier one, with which an append begins that has a hash tree. The caller has them elsewhere. A Trim
-// that was broken off is completed. The user needs the right to update the stream.
+// Trim removes a log's first entries from its stream, as far as they are before entry before. The log then begins with
+// that entry or an earlier one, at the beginning of an append with a hash tree. The caller has the entries elsewhere.
+// Trim completes an interrupted Trim. The user needs the permission to update the stream.
 func (a *Address) Trim(ctx context.Context, before uint64) (Trimmed, error) {
 	return a.trim(ctx, before, trimMargin)
 }
@@ -91,7 +92,7 @@ func (a *Address) trim(ctx context.Context, before, margin uint64) (Trimmed, err
 	if _, err := c.update(ctx, config); err != nil {
 		return none, err
 	}
-	after, err := c.unlimit(context.WithoutCancel(ctx), config) // whatever happens
+	after, err := c.unlimit(context.WithoutCancel(ctx), config) // in any case
 	if err != nil {
 		return none, fmt.Errorf("%w; the stream has a limit of messages now, by which each append removes an old one: "+
 			"run the command again at once", err)
@@ -194,8 +195,8 @@ func (l *Log) loadTrimmed(ctx context.Context, info *jetstream.StreamInfo) error
 	return nil
 }
 
-// Identity returns what tells the log from others: the hash of the first record that it ever had, in hexadecimal. The
-// record begins an epoch and has an identity by chance.
+// Identity returns the log's identity: the hash of the first record that it ever had, in hexadecimal. The record
+// begins an epoch and has a random identity.
 func (l *Log) Identity(ctx context.Context) (string, error) {
 	if l.identity != "" {
 		return l.identity, nil
@@ -212,7 +213,7 @@ func (l *Log) Identity(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%x", hash), nil
 }
 
-// trimmedSince returns with which entry the log begins now, if its stream lacks messages that it had when this Log was
+// trimmedSince returns the log's present first entry, if its stream lacks messages that it had when this Log was
 // opened.
 func (l *Log) trimmedSince(ctx context.Context) (first uint64, trimmed bool) {
 	info, err := l.reads.info(ctx)
@@ -227,7 +228,7 @@ func (l *Log) trimmedSince(ctx context.Context) (first uint64, trimmed bool) {
 	return f.before + 1, err == nil
 }
 
-// unlimit gives a stream back the settings of a log.
+// unlimit restores the settings of a log's stream.
 func (c *conn) unlimit(ctx context.Context, config jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	config.MaxMsgs, config.Discard = -1, jetstream.DiscardNew
 	return c.update(ctx, config)

@@ -48,8 +48,8 @@ func tick(seq uint64) eventlog.Entry {
 	return e
 }
 
-// A log that was trimmed is read from its new beginning on, with the same records, chain and tree, and is appended to.
-// What was taken out is archived, not damaged, also for those that had the log open.
+// A trimmed log can be read from its new beginning on, with the same records, chain and tree, and can be appended to.
+// The removed entries are archived, not damaged, also for processes that had the log open.
 func TestATrimmedLogGoesOnWithItsChain(t *testing.T) {
 	for name, replicas := range map[string]int{"one server": 1, "three": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // errNoAnswer is the cause with which a wait ends.
 var errNoAnswer = errors.New("no answer came in time")
 
-// within returns a context that ends after d, because of errNoAnswer.
+// within returns a context that ends after d, with errNoAnswer as its cause.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, errNoAnswer)
 }
@@ -22,17 +22,18 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// Between two tries there is first firstPause, then twice as long each time, and lastPause at the most.
+// The pause between two attempts is firstPause at first, then twice as long each time, and lastPause at most.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 250 * time.Millisecond
 )
 
-// A backoff is the time that tries wait: for an answer, and then until the next one. The zero value is ready.
+// A backoff has the times of repeated attempts: the wait for an answer, and the pause until the next one. The zero
+// value is ready.
 type backoff struct{ next, answers time.Duration }
 
-// answer returns how long the answer to the next try is waited for: firstAnswer, then twice as long each time, and
-// answerTime at the most.
+// answer returns the time to wait for the answer to the next attempt: firstAnswer, then twice as long each time, and
+// answerTime at most.
 func (b *backoff) answer() time.Duration {
 	b.answers = min(max(b.answers*2, firstAnswer), answerTime)
 	return b.answers

@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Controller is what makes a pod again that was evicted or lost, as far as its habits go.
+// Controller describes how a pod's controller makes the pod again after it was evicted or lost.
 type Controller struct {
-	// Kind and Name are those of the object that owns the pod.
+	// Kind and Name name the object that owns the pod.
 	Kind, Name string
-	// Prefix is what the names of its pods begin with, before some letters that are generated: a ReplicaSet's pods, for
-	// example. "" is the habit of a StatefulSet: the new pod has the name of the old one, once that is gone.
+	// Prefix begins the names of its pods, before some generated letters, as for a ReplicaSet's pods. "" is for a
+	// StatefulSet: the new pod has the name of the old one, once that one has ended.
 	Prefix string
-	// PerNode says that it has a pod on each node, as a DaemonSet has: there is none again for a node that is lost.
+	// PerNode says that it has a pod on each node, as a DaemonSet has: no pod is made again for a lost node.
 	PerNode bool
 }
 
@@ -42,7 +42,7 @@ func ControllerOf(pod *corev1.Pod) *Controller {
 	return c
 }
 
-// jobPrefix is what the name of a Job's pod begins with: the Job's name, and the pod's index if it has one.
+// jobPrefix begins the name of a Job's pod: the Job's name, and the pod's index if it has one.
 func jobPrefix(job string, pod *corev1.Pod) string {
 	for _, from := range []map[string]string{pod.Annotations, pod.Labels} {
 		if index, indexed := from[batchv1.JobCompletionIndexAnnotation]; indexed {
@@ -52,8 +52,8 @@ func jobPrefix(job string, pod *corev1.Pod) string {
 	return job + "-"
 }
 
-// Again returns name and UID of the pod that comes in the place of this one for the nth time, from 1. They follow from
-// the plan: nothing is left to chance.
+// Again returns the name and UID of the n-th pod that replaces this one, from 1. They follow from the plan: nothing is
+// random.
 func (p *PodPlan) Again(n int) (name string, uid types.UID) {
 	sum := uuid.NewSHA1(uidSpace, []byte("again/"+string(p.EffectiveUID())+"/"+strconv.Itoa(n)))
 	uid = types.UID(sum.String())

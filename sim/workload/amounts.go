@@ -16,12 +16,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxAmount is the most that a pod may request of a resource, or a node offer, in the resource's base unit (of cpu
-// thousandths of a core): a pebibyte. The pods of a node add up to far less than an int64 holds.
+// maxAmount is the largest amount of a resource that a pod may request, or a node offer, in the resource's base unit
+// (thousandths of a core for cpu): a pebibyte. The sum over a node's pods is far below the limit of an int64.
 const maxAmount = cluster.MostAmount
 
-// checkAmounts says which number of an object lies outside what can be computed with: amounts of resources, ports,
-// deadlines. It is nil if all are good, and for objects that have none.
+// checkAmounts returns an error for a number of an object that is too large to compute with: amounts of resources,
+// ports, deadlines. It is nil if all are good, and for objects that have none.
 func checkAmounts(object eventlog.Object) *field.Error {
 	switch o := object.(type) {
 	case *corev1.Node:
@@ -38,7 +38,7 @@ func checkAmounts(object eventlog.Object) *field.Error {
 	return nil
 }
 
-// checkPodAmounts looks at a pod.
+// checkPodAmounts checks a pod.
 func checkPodAmounts(pod *corev1.Pod) *field.Error {
 	spec := field.NewPath("spec")
 	if err := checkList(spec.Child("overhead"), pod.Spec.Overhead); err != nil {
@@ -76,7 +76,7 @@ func checkRequirements(path *field.Path, r corev1.ResourceRequirements) *field.E
 	return firstOf(checkList(path.Child("limits"), r.Limits), checkList(path.Child("requests"), r.Requests))
 }
 
-// checkList looks at the amounts of a list.
+// checkList checks the amounts of a list.
 func checkList(path *field.Path, list corev1.ResourceList) *field.Error {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		q, scale := list[name], resource.Scale(0)

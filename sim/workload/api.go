@@ -44,7 +44,7 @@ func newDefaults() *runtime.Scheme {
 	return s
 }
 
-// setDefaults gives a pod that a reader made the API's defaults and the priority of a pod that names no class.
+// setDefaults gives a pod that a reader made the API's defaults and the priority of a pod without a priority class.
 func setDefaults(pod *corev1.Pod) {
 	defaults.Default(pod)
 	if pod.Spec.Priority == nil && pod.Spec.PriorityClassName == "" {
@@ -59,8 +59,8 @@ func validateMeta(o metav1.Object, namespaced bool) field.ErrorList {
 		field.NewPath("metadata"))
 }
 
-// validate checks an object as the API server would, for the kinds that workloads mostly hold. Nothing is run:
-// a container may be without an image.
+// validate checks an object as the API server would, for the most frequent kinds. A container may have no image, since
+// nothing is run.
 func validate(object eventlog.Object) field.ErrorList {
 	if list := validateAPI(object); len(list) > 0 {
 		return list
@@ -71,7 +71,7 @@ func validate(object eventlog.Object) field.ErrorList {
 	return nil
 }
 
-// validateAPI checks what the API server would.
+// validateAPI performs the checks of the API server.
 func validateAPI(object eventlog.Object) field.ErrorList {
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -128,7 +128,7 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 	return list
 }
 
-// validatePodGroup checks what the API's declarative validation would.
+// validatePodGroup performs the checks of the API's declarative validation.
 func validatePodGroup(g *schedulingv1beta1.PodGroup) field.ErrorList {
 	policy, path := g.Spec.SchedulingPolicy, field.NewPath("spec", "schedulingPolicy")
 	switch {
@@ -180,7 +180,7 @@ var quantityLists = map[string]bool{
 	"requests": true, "limits": true, "capacity": true, "allocatable": true, "overhead": true, "minResources": true,
 }
 
-// validateDevices checks an object of resource.k8s.io, its CEL expressions and what these may cost included.
+// validateDevices checks an object of resource.k8s.io, including its CEL expressions and their cost.
 func validateDevices(object runtime.Object) field.ErrorList {
 	failed := func(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
 	switch o := object.(type) {

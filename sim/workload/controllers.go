@@ -20,10 +20,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// deploymentKind is a kind that is no resource of the log: it becomes a ReplicaSet and its pods.
+// deploymentKind is not a resource of the log: a Deployment becomes a ReplicaSet and its pods.
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// replicated is an object of the file that asks for a number of pods of one template.
+// replicated is an object of the file that asks for a number of pods from one template.
 type replicated struct {
 	kind     schema.GroupVersionKind
 	object   metav1.Object
@@ -35,7 +35,7 @@ type replicated struct {
 	set *appsv1.StatefulSet
 }
 
-// replicatedOf returns what a ReplicaSet, ReplicationController or StatefulSet asks for; nil for other objects.
+// replicatedOf returns a ReplicaSet, ReplicationController or StatefulSet as replicated; nil for other objects.
 func replicatedOf(object eventlog.Object) *replicated {
 	switch o := object.(type) {
 	case *appsv1.ReplicaSet:
@@ -57,7 +57,7 @@ func replicatedOf(object eventlog.Object) *replicated {
 	return nil
 }
 
-// addDeployment takes in a Deployment, of which the log knows nothing.
+// addDeployment adds a Deployment, a kind that the log does not have.
 func (m *manifest) addDeployment(d *document) error {
 	o := &appsv1.Deployment{}
 	if err := d.decode(o); err != nil {
@@ -76,7 +76,7 @@ func (m *manifest) addDeployment(d *document) error {
 // String names the object in messages.
 func (r *replicated) String() string { return r.kind.Kind + " " + ObjectName(r.object) }
 
-// key is by which objects name the one that controls them.
+// key is the key with which objects name their controller.
 func (r *replicated) key() ownerKey {
 	return ownerKey{r.kind.GroupKind(), types.NamespacedName{
 		Namespace: r.object.GetNamespace(), Name: r.object.GetName()}}
@@ -94,7 +94,7 @@ func (r *replicated) uid() types.UID {
 	return UID(resource, r.object.GetNamespace(), r.object.GetName())
 }
 
-// size is how many pods the object asks for, 1 if it does not say.
+// size is the number of pods that the object asks for, 1 by default.
 func (r *replicated) size() int32 {
 	if r.replicas == nil {
 		return 1
@@ -108,17 +108,17 @@ type ownerKey struct {
 	name types.NamespacedName
 }
 
-// ownership tells which pods and ReplicaSets of a file belong to which of its controllers.
+// ownership knows the controllers of the file's pods and ReplicaSets.
 type ownership struct {
 	// owned counts the living pods that name a controller.
 	owned map[ownerKey]int
 	// pods are one pod of each controller, for messages.
 	pods map[ownerKey]string
-	// parts are one object, other than a pod, that makes pods and names a controller, of each controller.
+	// pods has one pod of each controller, for messages.
 	parts map[ownerKey]string
-	// orphans are the living pods that name none, by namespace.
+	// parts has one object of each controller that makes pods and is not a pod.
 	orphans map[string][]*corev1.Pod
-	// sets are the file's ReplicaSets.
+	// orphans are the living pods without a controller, by namespace.
 	sets []*replicated
 }
 
@@ -166,7 +166,7 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// controllerOf returns which object controls o; ok is false if none does.
+// controllerOf returns the object that controls o; ok is false if there is none.
 func controllerOf(o metav1.Object) (key ownerKey, ok bool) {
 	ref := metav1.GetControllerOf(o)
 	if ref == nil {
@@ -176,7 +176,7 @@ func controllerOf(o metav1.Object) (key ownerKey, ok bool) {
 	return ownerKey{kind, types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}}, true
 }
 
-// existing counts the pods of the file that are r's: those that name it, and those of none that it would adopt.
+// existing counts r's pods in the file: the ones that name it, and the ones without a controller that it would adopt.
 func (o *ownership) existing(r *replicated, selector labels.Selector) int {
 	n := o.owned[r.key()]
 	for _, pod := range o.orphans[r.object.GetNamespace()] {
@@ -187,7 +187,7 @@ func (o *ownership) existing(r *replicated, selector labels.Selector) int {
 	return n
 }
 
-// setsOf returns how many of the file's ReplicaSets are the Deployment's, and how many pods they ask for.
+// setsOf returns the number of the Deployment's ReplicaSets in the file, and the number of pods they ask for.
 func (o *ownership) setsOf(deployment *replicated, selector labels.Selector) (sets int, pods int64) {
 	for _, set := range o.sets {
 		key, owned := controllerOf(set.object)
@@ -201,7 +201,7 @@ func (o *ownership) setsOf(deployment *replicated, selector labels.Selector) (se
 	return sets, pods
 }
 
-// addReplicas adds the pods that an object's controller would make beside those that are in the file.
+// addReplicas adds the pods that an object's controller would make in addition to the ones in the file.
 func (m *manifest) addReplicas(d *document, r *replicated) error {
 	plan, selector, err := m.planReplicas(d, r)
 	if err != nil {
@@ -242,7 +242,7 @@ func (m *manifest) addReplicas(d *document, r *replicated) error {
 	return nil
 }
 
-// planReplicas checks an object and returns what the plans of its pods have in common, and its selector.
+// planReplicas checks an object and returns the common part of its pods' plans, and its selector.
 func (m *manifest) planReplicas(d *document, r *replicated) (plan PodPlan, selector labels.Selector, err error) {
 	plan.Namespace = r.object.GetNamespace()
 	if n := r.size(); n < 0 || n > MaxObjectPods {
@@ -294,7 +294,8 @@ func (m *manifest) addReplica(d *document, plan PodPlan) error {
 	return m.addPod(d, plan)
 }
 
-// replicaSetOf makes the ReplicaSet of a Deployment of which the file has none, named as its controller does.
+// replicaSetOf makes the ReplicaSet of a Deployment that has none in the file, with the name that its controller would
+// give.
 func (m *manifest) replicaSetOf(r *replicated, at time.Duration) *replicated {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%v", dump.ForHash(*r.template))
@@ -315,7 +316,7 @@ func (m *manifest) replicaSetOf(r *replicated, at time.Duration) *replicated {
 	return replicatedOf(set)
 }
 
-// reference is by which a pod, or a ReplicaSet, names the object that controls it.
+// reference is the owner reference with which a pod, or a ReplicaSet, names its controller.
 func (r *replicated) reference() metav1.OwnerReference {
 	object := &metav1.ObjectMeta{Name: r.object.GetName(), UID: r.uid()}
 	return *metav1.NewControllerRef(object, r.kind)
@@ -327,7 +328,7 @@ func (m *manifest) replicaPod(d *document, r *replicated, plan PodPlan) (*corev1
 	pod := &corev1.Pod{Spec: *t.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = plan.Namespace, r.object.GetName()+"-0"
 	if len(pod.Name) > validNameLength {
-		pod.Name = pod.Name[:generatedBase] // a stand-in for the check
+		pod.Name = pod.Name[:generatedBase] // a placeholder for the check
 	}
 	pod.Labels, pod.Annotations = maps.Clone(t.Labels), maps.Clone(t.Annotations)
 	pod.OwnerReferences = []metav1.OwnerReference{r.reference()}
@@ -381,7 +382,8 @@ func (m *manifest) addStatefulPods(d *document, r *replicated, plan PodPlan, cou
 	return nil
 }
 
-// addClaims gives a pod of a StatefulSet the claims of the set's templates, which are made if they are not in the file.
+// addClaims gives a pod of a StatefulSet the claims of the set's templates. It makes the ones that are not in the
+// file.
 func (m *manifest) addClaims(d *document, set *appsv1.StatefulSet, pod *corev1.Pod, number string,
 	at time.Duration) error {
 	if len(set.Spec.VolumeClaimTemplates) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// replicas is what asks for n pods with the label app.
+// replicas returns an object that asks for n pods with the label app.
 func replicas(version, kind, app string, n int) string {
 	selector := "matchLabels: {app: " + app + "}"
 	if kind == "ReplicationController" {

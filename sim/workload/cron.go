@@ -8,11 +8,11 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// mostRuns is the number of times that a CronJob can run in a simulation.
+// mostRuns is the largest number of runs of a CronJob in a simulation.
 const mostRuns = 100_000
 
-// runs returns the offsets at which a CronJob makes its Jobs: so many times of its schedule as the annotation says, all
-// after its arrival.
+// runs returns the offsets at which a CronJob makes its Jobs: the first times of its schedule after its arrival, as
+// many as the annotation says.
 func (o *podOwner) runs(d *document, field string, value any) ([]time.Duration, error) {
 	annotation := "metadata.annotations." + RunsAnnotation
 	text := o.meta.Annotations[RunsAnnotation]
@@ -25,7 +25,7 @@ func (o *podOwner) runs(d *document, field string, value any) ([]time.Duration, 
 		return nil, err
 	}
 	schedule, _ := value.(string)
-	// The API server refuses a time zone in the schedule, too.
+	// The API server also refuses a time zone in the schedule.
 	if schedule == "" || strings.Contains(schedule, "TZ") {
 		return nil, d.errorf(field, "%s: %q is not a schedule such as \"0 3 * * *\"", field, cut(schedule, 40))
 	}
@@ -43,5 +43,5 @@ func (o *podOwner) runs(d *document, field string, value any) ([]time.Duration, 
 	return runs, nil
 }
 
-// runName is what the CronJob controller puts behind the name of the Job of a run: the minutes since 1970.
+// runName is the suffix that the CronJob controller adds to the name of a run's Job: the minutes since 1970.
 func runName(run time.Duration) string { return strconv.FormatInt(Start.Add(run).Unix()/60, 10) }

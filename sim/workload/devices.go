@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// claimTemplateKind is a kind that is no resource of the log: claims are made of it.
+// claimTemplateKind is not a resource of the log: claims are made from a ResourceClaimTemplate.
 var claimTemplateKind = resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate")
 
 // addClaimTemplate takes in a ResourceClaimTemplate.
@@ -34,8 +34,8 @@ func (m *manifest) addClaimTemplate(d *document) error {
 	return nil
 }
 
-// dateTaints gives the taints of devices the time when the simulation starts, if they have none: their default is the
-// time on the wall, with which no simulation would be the same twice.
+// dateTaints gives the taints of devices the start of the simulation as their time, if they have none. Their default
+// is the time of the clock, which would make every simulation different.
 func dateTaints(object any) {
 	date := func(taint *resourcev1.DeviceTaint) {
 		if taint.TimeAdded == nil {

@@ -18,19 +18,19 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// document is one API object in a file: its JSON, and where its fields stand.
+// document is one API object in a file: its JSON, and the lines of its fields.
 type document struct {
 	path string
-	// line is the place where the object's YAML or JSON document begins; offset what to add to the tree's lines.
+	// line is the line on which the object's YAML or JSON document begins; offset is added to the tree's lines.
 	line, offset int
 	body         []byte
 	// tree is the object as YAML, for the lines of its fields; nil if they are not known.
 	tree *yamlv3.Node
-	// base is the path, with a dot behind it, of the part of the object that body is; "" for the whole of it.
+	// base is the path of the part of the object in body, with a dot at the end; "" for the whole object.
 	base string
 }
 
-// part returns the part of the object that is at a path, and is value.
+// part returns the part of the object at a path, with this value.
 func (d *document) part(path string, value any) (*document, error) {
 	part := *d
 	part.base = d.base + path + "."
@@ -42,8 +42,8 @@ func (d *document) part(path string, value any) (*document, error) {
 	return &part, nil
 }
 
-// errorf says what is wrong with the field of that path ("" for the object as a whole), on the field's line or
-// that of the deepest field above it which is there.
+// errorf returns an error about the field of that path ("" for the whole object), with the line of the field, or of
+// the deepest existing field above it.
 func (d *document) errorf(fieldPath, format string, args ...any) error {
 	line := d.line
 	if d.tree != nil {
@@ -97,12 +97,12 @@ func (d *document) withoutStatus() (*document, error) {
 	return &bare, nil
 }
 
-// named is the object's name for a message about its kind, with a blank in front; "" if it has none.
+// named is the object's name for a message about its kind, after a blank; "" if it has none.
 func (d *document) named() string {
 	var object struct {
 		Metadata struct{ Namespace, Name string }
 	}
-	// What cannot be read has no name to tell.
+	// Text that cannot be read has no name.
 	if err := json.Unmarshal(d.body, &object); err != nil || object.Metadata.Name == "" {
 		return ""
 	}
@@ -122,8 +122,8 @@ func (d *document) annotated(name string) bool {
 	return given
 }
 
-// invalid turns the first of the API's own complaints into an error; nil if there is none. prefix is put before
-// the path of a complaint about what stands deeper in the object.
+// invalid turns the first of the API's own complaints into an error; nil if there is none. prefix is added to the path
+// of a complaint about a part of the object.
 func (d *document) invalid(list field.ErrorList, prefix string) error {
 	if len(list) == 0 {
 		return nil
@@ -138,8 +138,8 @@ func splitPath(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
 }
 
-// deepest walks down from a node along the steps as far as there is something, and returns the node there. A key
-// that has dots in it takes several steps. A value under a key is represented by the key.
+// deepest walks down from a node along the steps as far as possible, and returns the node there. A key with dots takes
+// several steps. The key represents the value under it.
 func deepest(n *yamlv3.Node, steps []string) *yamlv3.Node {
 	at := n
 	for len(steps) > 0 {
@@ -180,10 +180,10 @@ func lookUp(mapping *yamlv3.Node, steps []string) (key, value *yamlv3.Node, take
 	return nil, nil, 0
 }
 
-// yamlLine finds a line number in what a YAML parser says.
+// yamlLine finds a line number in an error of a YAML parser.
 var yamlLine = regexp.MustCompile(`line ([0-9]+): `)
 
-// yamlError gives an error of a YAML parser its place in the file.
+// yamlError adds the place in the file to an error of a YAML parser.
 func yamlError(path string, first int, err error) error {
 	line, text := first, err.Error()
 	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
@@ -198,7 +198,7 @@ func yamlError(path string, first int, err error) error {
 	return &InputError{path, line, errors.New(strings.Join(strings.Fields(text), " "))}
 }
 
-// yamlDocuments splits a file at its lines that begin with --- and hands the documents that hold something to f.
+// yamlDocuments splits a file at its lines that begin with --- and calls f with the documents that are not empty.
 func yamlDocuments(path string, data []byte, f func(*document) error) error {
 	first, next := 1, 1
 	var text []byte
@@ -215,7 +215,7 @@ func yamlDocuments(path string, data []byte, f func(*document) error) error {
 			if err := flush(); err != nil {
 				return err
 			}
-			// What follows --- on its line belongs to the document; blanks keep its columns.
+			// Text after --- on its line belongs to the document; blanks keep its columns.
 			first, text = next, append([]byte("   "), rest...)
 		} else {
 			text = append(text, line...)
@@ -236,7 +236,7 @@ func yamlDocument(path string, first int, text []byte) (*document, error) {
 	}
 	d := &document{path: path, line: first, offset: first - 1, body: body}
 	var root yamlv3.Node
-	// The parser that gives lines is not the one that gives values: what it does not read costs lines only.
+	// One parser finds the lines, and another the values: if the first fails, only the lines are missing.
 	if err := yamlv3.Unmarshal(text, &root); err == nil && len(root.Content) == 1 {
 		d.tree = root.Content[0]
 		d.line = d.offset + d.tree.Line
@@ -244,7 +244,7 @@ func yamlDocument(path string, first int, text []byte) (*document, error) {
 	return d, nil
 }
 
-// jsonDocuments hands the JSON values of a file, one after the other, to f.
+// jsonDocuments calls f with the JSON values of a file, one after the other.
 func jsonDocuments(path string, data []byte, f func(*document) error) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	lineAt := func(offset int64) int { return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n")) }
@@ -275,7 +275,7 @@ func jsonDocuments(path string, data []byte, f func(*document) error) error {
 	}
 }
 
-// readAll reads a file that is read as a whole.
+// readAll reads a whole file.
 func readAll(path string, r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What to do about kinds that make pods and are not read.
+// Advice on kinds that make pods and are not supported.
 const (
 	asPods = "put its pods into the file instead, and a PodGroup for each gang of them"
 	asJobs = "put a Job with the annotation rollcall.dev/arrival into the file for each of its runs"
@@ -18,7 +18,7 @@ const (
 	asNode = "put a Pod with the node's name in spec.nodeName into the file for each node that has one"
 )
 
-// kindAdvice says what to do about a kind that is not read; "" for any version and kind of a group.
+// kindAdvice is the advice on an unsupported kind; "" is for any version and kind of a group.
 var kindAdvice = map[schema.GroupKind]string{
 	{Group: "apps", Kind: "DaemonSet"}:                         asNode,
 	{Group: "batch", Kind: "CronJob"}:                          asRuns,
@@ -47,7 +47,7 @@ var kindAdvice = map[schema.GroupKind]string{
 
 const asOwnGroup = "put a PodGroup of scheduling.k8s.io/v1beta1 or scheduling.x-k8s.io/v1alpha1 into the file"
 
-// adviceOn says what to do about an object whose kind is not read.
+// adviceOn returns the advice on an object of an unsupported kind.
 func adviceOn(kind schema.GroupVersionKind) string {
 	for _, key := range []schema.GroupKind{kind.GroupKind(), {Group: kind.Group}} {
 		if advice, ok := kindAdvice[key]; ok {
@@ -57,7 +57,7 @@ func adviceOn(kind schema.GroupVersionKind) string {
 	return "leave it out"
 }
 
-// What to do about what another scheduler is told by annotations.
+// Advice on annotations that instruct another scheduler.
 const (
 	asResource = "which is not simulated: request a resource that nodes offer, such as nvidia.com/gpu or " +
 		"rollcall.dev/gpu-milli"
@@ -66,8 +66,8 @@ const (
 	asAffinity = "which is not simulated: use the pod's nodeSelector or affinity"
 )
 
-// foreign are the annotations by which other schedulers are told about needs that a pod's spec does not have: a pod
-// that has one would be placed as if it needed less. A key that ends in * means all that begin so.
+// foreign are annotations that tell other schedulers about needs that a pod's spec does not have: the pod would be
+// placed as if it needed less. A key with * at the end matches all keys with this beginning.
 var foreign = []struct{ key, scheduler, advice string }{
 	{"gpu-fraction", "KAI Scheduler", asResource},
 	{"gpu-memory", "KAI Scheduler", asResource},
@@ -105,8 +105,8 @@ var foreign = []struct{ key, scheduler, advice string }{
 	{"leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology", "LeaderWorkerSet", asTopology},
 }
 
-// foreignResources are the resources by which other schedulers are asked for a part of a device: how much of it a node
-// has left does not follow from the sum of what its pods request.
+// foreignResources are resources with which pods ask other schedulers for a part of a device. The sum of the pods'
+// requests does not show how much of it a node has left.
 var foreignResources = []struct{ key, scheduler string }{
 	{"nvidia.com/gpumem*", "HAMi"},
 	{"nvidia.com/gpucores", "HAMi"},
@@ -116,7 +116,7 @@ var foreignResources = []struct{ key, scheduler string }{
 	{"aliyun.com/gpu-*", "the GPU share scheduler of Alibaba"},
 }
 
-// matchesKey reports whether name is the key, or begins as a key that ends in *.
+// matchesKey reports whether name is the key, or has the beginning of a key with * at the end.
 func matchesKey(key, name string) bool {
 	if prefix, many := strings.CutSuffix(key, "*"); many {
 		return strings.HasPrefix(name, prefix)
@@ -124,7 +124,7 @@ func matchesKey(key, name string) bool {
 	return key == name
 }
 
-// checkForeign refuses a pod that asks another scheduler for what this one would not give it.
+// checkForeign refuses a pod that asks another scheduler for things that this one would not provide.
 func (d *document) checkForeign(pod *corev1.Pod, prefix string) error {
 	if err := d.checkForeignAnnotations(pod.Annotations, prefix, podName(pod, prefix)); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (d *document) checkForeign(pod *corev1.Pod, prefix string) error {
 	return nil
 }
 
-// checkForeignAnnotations refuses annotations that ask another scheduler, or a controller, for what pods would not get.
-// object is what has them.
+// checkForeignAnnotations refuses annotations that ask another scheduler, or a controller, for things that pods would
+// not get. object names the object with the annotations.
 func (d *document) checkForeignAnnotations(annotations map[string]string, prefix, object string) error {
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		for _, f := range foreign {
@@ -176,7 +176,7 @@ func (d *document) checkForeignResources(pod *corev1.Pod, prefix, path string, r
 	return nil
 }
 
-// podName names the pod in a message; of a template, only that it is one.
+// podName names the pod in a message; for a template, it says only that it is one.
 func podName(pod *corev1.Pod, prefix string) string {
 	if prefix != "" {
 		return "the template's pod"

@@ -14,10 +14,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// templatePrefix is the place where a Job's pods are in it.
+// templatePrefix is the path of the pods in a Job.
 const templatePrefix = "spec.template."
 
-// addJob takes in a Job. Its annotations are its pods' too; the template's own go first.
+// addJob adds a Job. Its annotations are its pods' too; the template's own take precedence.
 func (m *manifest) addJob(d *document) error {
 	job := &batchv1.Job{}
 	if err := d.decode(job); err != nil {
@@ -31,12 +31,12 @@ func (m *manifest) addJob(d *document) error {
 	return nil
 }
 
-// addJobPods adds the pods that the Job controller would make if every pod succeeded: NAME-0, NAME-1 and so on,
-// as many as there are completions (or, without completions, as the parallelism), of which parallelism exist
-// at a time. activeDeadlineSeconds deletes those that are left, counted from the Job's arrival.
+// addJobPods adds the pods that the Job controller would make if every pod succeeded: NAME-0, NAME-1 and so on. There
+// are as many as completions (or, without completions, as the parallelism), and parallelism of them exist at a time.
+// The remaining ones are deleted after activeDeadlineSeconds, counted from the Job's arrival.
 //
-// A Job that has ended or is suspended makes none. One with a pod of its own in the file is refused: which of its pods
-// that is stands nowhere.
+// A Job that has ended or is suspended makes none. A Job with a pod of its own in the file is refused, since the file
+// does not say which of its pods that is.
 func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	if jobHasEnded(job) {
 		m.endedOwners[jobKind.Kind]++
@@ -113,7 +113,7 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	return nil
 }
 
-// jobDeadline returns when the pods that a Job has left are deleted; 0 is never.
+// jobDeadline returns the time at which a Job's remaining pods are deleted; 0 is never.
 func jobDeadline(d *document, job *batchv1.Job, arrival time.Duration) (time.Duration, error) {
 	s := job.Spec.ActiveDeadlineSeconds
 	if s == nil {
@@ -131,7 +131,7 @@ func jobDeadline(d *document, job *batchv1.Job, arrival time.Duration) (time.Dur
 	return deadline, nil
 }
 
-// jobSize returns how many pods a Job makes and how many of them exist at a time.
+// jobSize returns the number of a Job's pods and the number that exist at a time.
 func jobSize(d *document, job *batchv1.Job) (count, parallelism int32, err error) {
 	if s := job.Spec.Suspend; s != nil && *s {
 		return 0, 0, d.errorf("spec.suspend", "spec.suspend: a suspended Job makes no pods: resume it, or leave it "+
@@ -177,7 +177,7 @@ func jobTemplate(job *batchv1.Job) *corev1.Pod {
 	return pod
 }
 
-// jobHasEnded reports whether a Job makes no pods any more.
+// jobHasEnded reports whether a Job no longer makes pods.
 func jobHasEnded(job *batchv1.Job) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)

@@ -8,112 +8,111 @@ import (
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 )
 
-// podKind is a row of the table of kinds that make pods: where their pod templates and counts stand, and what else of
-// them has a meaning for scheduling. Paths are those of fields in the object; [] means each element of a list.
+// podKind is a row of the table of kinds that make pods. It has the paths of their pod templates and counts, and of
+// other fields that matter for scheduling. Paths are paths of fields in the object; [] means each element of a list.
 type podKind struct {
 	kind schema.GroupKind
-	// needs is the annotation without which objects of the kind are not read.
+	// needs is an annotation; objects of the kind without it are not read.
 	needs string
-	// called is the kind in messages, if that is not its name.
+	// called is the kind's name in messages, if that differs.
 	called string
-	// versions are those that are read.
+	// versions are the supported versions.
 	versions []string
-	// sets are what has templates, in the order in which the pods come.
+	// sets are the parts with templates, in the order in which the pods come.
 	sets []podSet
-	// passed are the fields that mean nothing to a scheduler.
+	// passed are the fields without a meaning for a scheduler.
 	passed []string
-	// refused are the fields that mean something which is not carried out.
+	// refused are the fields with a meaning that is not supported.
 	refused []refusal
-	// suspend is the field that says that no pods are made.
+	// suspend is the field that stops the making of pods.
 	suspend string
-	// deadline is the field with the seconds after which the pods that are left are deleted.
+	// deadline is the field with the seconds after which the remaining pods are deleted.
 	deadline string
-	// priority and scheduler are what pods get whose template does not say.
+	// priority and scheduler are defaults for pods whose template has none.
 	priority, scheduler string
-	// ended says by which conditions, or by which values of a field of the status, the object has ended.
+	// ended gives the conditions, or the values of a field of the status, with which the object has ended.
 	ended ending
-	// gang says which of the pods make a gang.
+	// gang selects the pods that are a gang.
 	gang gangRule
 }
 
-// podSet is pods of one template. In its patterns $name means the object's name, $set for the set's, in lower case,
-// $group and $index for numbers, $cluster for the name of the Ray cluster, and a ? at the end for five letters.
+// podSet is the set of pods from one template. In its patterns $name means the object's name, $set the set's name in
+// lower case, $group and $index numbers, $cluster the name of the Ray cluster, and a ? at the end five letters.
 type podSet struct {
-	// at is the place where the set stands: a field, or the elements of a list.
+	// at is the path of the set: a field, or the elements of a list.
 	at string
-	// name is the set's; without it, the field key of an element, or unnamed and the element's number.
+	// name is the set's name; without it, the field key of an element, or unnamed and the element's number.
 	name, key, unnamed string
-	// template and count are fields below at. Without template the one named otherwise, which is a whole path. Without
-	// count it is one pod; absent is what counts where the field is not there.
+	// template and count are fields below at. If there is no template, otherwise names another one, by its whole path.
+	// Without count there is one pod; absent is the count if the field is missing.
 	template, otherwise, count string
 	absent                     int
-	// first is the number of the first pod, and less so many fewer pods than count says.
+	// first is the number of the first pod, and less is subtracted from count.
 	first, less int
-	// groups is the field with the number of groups of such pods, 1 if it is not there.
+	// groups is the field with the number of groups of such pods, 1 if it is missing.
 	groups string
-	// lowest, highest, times and off are fields below at: limits of the count, what it is multiplied by, and whether
-	// there are no pods.
+	// lowest, highest, times and off are fields below at: limits of the count, a factor of it, and a switch for no
+	// pods.
 	lowest, highest, times, off string
-	// least is the field below at by which the set has a minimum of its own in the gang.
+	// least is the field below at with a minimum of the set's own in the gang.
 	least string
-	// job says that the template is that of a Job; indexed, that the Job is Indexed unless it says otherwise.
+	// job says that the template belongs to a Job; indexed, that the Job is Indexed by default.
 	job, indexed bool
-	// schedule is the field below at with the times of a CronJob, each of which makes a group: $run is its time.
+	// schedule is the field below at with the schedule of a CronJob. Each of its runs makes a group: $run is its time.
 	schedule string
-	// only is a field, and the values of it with which there are such pods; missing makes the template that counts if
-	// the object has none.
+	// only is a field, and its values with which there are such pods; missing makes the default template of an object
+	// without one.
 	only    string
 	values  []string
 	missing bool
-	// pod is the pattern of the pods' names; owner the kind and the pattern of the name of what controls them, the
-	// object itself if that is not said.
+	// pod is the pattern of the pods' names. owner is the kind of their controller and the pattern of its name; the
+	// default is the object itself.
 	pod          string
 	ownerVersion string
 	owner        [2]string
 	// labels are patterns.
 	labels map[string]string
-	// apart says that the pods are not of the object's gang.
+	// apart says that the pods do not belong to the object's gang.
 	apart bool
-	// passed are fields below at that mean nothing to a scheduler.
+	// passed are fields below at without a meaning for a scheduler.
 	passed []string
 }
 
-// refusal is a field that is not carried out, unless it is empty or has one of the values of except, with | between
-// them.
+// refusal is an unsupported field, unless it is empty or has one of the values of except, with | between them.
 type refusal struct{ path, except, advice string }
 
-// ending is how the status of an object says that it makes no pods any more.
+// ending tells from the status of an object whether it no longer makes pods.
 type ending struct {
 	conditions []string
 	path       string
 	values     []string
 }
 
-// gangRule says whether the pods of an object are a gang, and what it needs.
+// gangRule says whether the pods of an object are a gang, and its requirements.
 type gangRule struct {
-	// name is the pattern of the gang's name. A name with $group makes a gang of each group. "" is for a kind that
-	// makes no gang: the templates may name one.
+	// name is the pattern of the gang's name. A name with $group makes a gang of each group. "" is for a kind without
+	// a gang of its own: the templates may name one.
 	name string
-	// by is the label, or the annotation, by which the pods name it.
+	// by is the label, or the annotation, with which the pods name it.
 	by    string
 	label bool
-	// always says that every object of the kind is a gang; else asked is a field, or askedLabel a label of the object,
-	// that asks for it by being there, and GangAnnotation may ask for it too.
+	// always says that every object of the kind is a gang. Otherwise the presence of the field asked, or of the
+	// object's label askedLabel, asks for it, and so may GangAnnotation.
 	always            bool
 	asked, askedLabel string
 	// minimum is the field with the minimum: by default all pods count. timeout and resources go to the PodGroup.
 	minimum, timeout, resources string
 }
 
-// GangAnnotation, with the value "true", asks for a gang where the controller's configuration does so in a cluster.
+// GangAnnotation, with the value "true", asks for a gang where in a cluster the controller's configuration does.
 const GangAnnotation = "rollcall.dev/gang"
 
-// RunsAnnotation is the number of times that a CronJob runs, from its arrival on.
+// RunsAnnotation is the number of runs of a CronJob, from its arrival on.
 const RunsAnnotation = "rollcall.dev/runs"
 
 const volcanoGroup = "scheduling.k8s.io/group-name"
 
-// What to do about fields that are not carried out.
+// Advice on unsupported fields.
 const (
 	asTemplates = "put it into the pod templates"
 	asArrival   = "put the pods that come later into an object of their own with the annotation rollcall.dev/arrival"
@@ -247,7 +246,7 @@ func kubeflowKinds() []podKind {
 	return append(kinds, v1, v2)
 }
 
-// kubeflowKind is a row of which the fields that all these kinds have are filled in.
+// kubeflowKind is a row with the fields that all these kinds have in common.
 func kubeflowKind(kind, version string, sets []podSet, passed []string) podKind {
 	const policy = "spec.runPolicy.schedulingPolicy"
 	return podKind{
@@ -323,7 +322,7 @@ func rayKinds() []podKind {
 	return kinds
 }
 
-// rayJob adds to the row of a RayCluster's template what a RayJob has: the pod that submits.
+// rayJob adds to the row of a RayCluster's template the additional part of a RayJob: the pod that submits.
 func rayJob(row podKind) podKind {
 	row.sets = append(row.sets, podSet{
 		at: "spec", name: "submitter", template: "submitterPodTemplate", missing: true, only: "spec.submissionMode",

@@ -37,10 +37,10 @@ const (
 	UncordonedAnnotation = "rollcall.dev/uncordoned"
 )
 
-// annotationPrefix is that of all annotations that are ours: an unknown one is an error.
+// annotationPrefix begins all annotations of ours: an unknown one is an error.
 const annotationPrefix = "rollcall.dev/"
 
-// jobKind is the kind that is no resource of the log: it becomes its pods.
+// jobKind is not a resource of the log: a Job becomes its pods.
 var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 
 // manifest reads the objects of one file.
@@ -48,26 +48,27 @@ type manifest struct {
 	in *input
 	// kinds are the kinds that the log knows, by group, version and kind.
 	kinds map[schema.GroupVersionKind]eventlog.Resource
-	// lines are the places where objects stand, by resource and name.
+	// lines are the lines of objects, by resource and name.
 	lines map[string]int
 	// pods are kept back until all priority classes are known.
 	pods    []podSource
 	classes map[string]*schedulingv1.PriorityClass
-	// fallback is the class that is the default for pods which name none, if any.
+	// fallback is the default class of pods that name none, if any.
 	fallback *schedulingv1.PriorityClass
 	// ownership is known once all documents are read.
 	ownership *ownership
-	// ended counts the pods that are left out, endedOwners by kind what made pods, and suspended what would make some.
+	// ended counts the pods that are left out, endedOwners by kind the ended objects that made pods, and suspended the
+	// suspended ones.
 	ended       int
 	endedOwners map[string]int
 	suspended   map[string]int
-	// generated counts, by resource and generateName, the objects that were given a name.
+	// generated counts, by resource and generateName, the objects with a generated name.
 	generated map[string]int
-	// made are the PodGroups that are not in the file, by what makes them.
+	// made are the PodGroups that are not in the file, by the object that makes them.
 	made map[types.NamespacedName]string
 }
 
-// podSource is a Pod, a Job, what asks for replicas of a pod, or an object of a kind of the table podKinds.
+// podSource is a Pod, a Job, an object that asks for replicas of a pod, or an object of a kind of the table podKinds.
 type podSource struct {
 	doc        *document
 	pod        *corev1.Pod
@@ -77,8 +78,8 @@ type podSource struct {
 }
 
 // readYAML reads Kubernetes YAML of any number of documents. Objects are decoded strictly and given the API's
-// defaults; pods, nodes, volumes and claims are checked as the API server does, but that a container may be
-// without an image, and a Job's pods without a restart policy, since nothing is run.
+// defaults. Pods, nodes, volumes and claims are checked as the API server does, with two exceptions, since nothing is
+// run: a container may have no image, and a Job's pods no restart policy.
 func readYAML(in *input, path string, r io.Reader) error {
 	return readManifest(in, path, r, yamlDocuments)
 }
@@ -129,7 +130,7 @@ func readManifest(in *input, path string, r io.Reader,
 	return nil
 }
 
-// add takes in one document.
+// add adds one document.
 func (m *manifest) add(d *document) error {
 	var t metav1.TypeMeta
 	if err := json.Unmarshal(d.body, &t); err != nil {
@@ -180,7 +181,7 @@ func (m *manifest) add(d *document) error {
 	return m.addObject(d, res, object)
 }
 
-// addList takes in the items of a List.
+// addList adds the items of a List.
 func (m *manifest) addList(d *document) error {
 	var list struct {
 		metav1.TypeMeta `json:",inline"`
@@ -206,7 +207,7 @@ func (m *manifest) addList(d *document) error {
 	return nil
 }
 
-// identify gives a namespaced object its namespace and makes sure that it is the only one of its name.
+// identify gives a namespaced object its namespace and checks that its name is unique.
 func (m *manifest) identify(d *document, resource string, o metav1.Object, namespaced bool) error {
 	if namespaced && o.GetNamespace() == "" {
 		o.SetNamespace(metav1.NamespaceDefault)
@@ -230,7 +231,7 @@ func (m *manifest) identify(d *document, resource string, o metav1.Object, names
 	return m.unique(d, resource, ObjectName(o))
 }
 
-// checkLabels refuses one of our annotations that is a label. prefix is the place where the labelled object is in the
+// checkLabels refuses one of our annotations that is used as a label. prefix is the path of the labelled object in the
 // document.
 func (d *document) checkLabels(prefix string, labels map[string]string) error {
 	for _, name := range slices.Concat(cluster.OwnAnnotations(), []string{ArrivalAnnotation, DurationAnnotation,
@@ -242,7 +243,7 @@ func (d *document) checkLabels(prefix string, labels map[string]string) error {
 	return nil
 }
 
-// unique makes sure that no two objects of a resource have one name.
+// unique checks that no two objects of a resource have the same name.
 func (m *manifest) unique(d *document, resource, name string) error {
 	key := resource + " " + name
 	if line, twice := m.lines[key]; twice {
@@ -252,7 +253,7 @@ func (m *manifest) unique(d *document, resource, name string) error {
 	return nil
 }
 
-// addObject takes in an object of a resource that the log knows.
+// addObject adds an object of a resource that the log knows.
 func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog.Object) error {
 	dateTaints(object)
 	defaults.Default(object)
@@ -294,15 +295,15 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 	return nil
 }
 
-// makeAvailable gives a volume that does not say, and is nobody's, the phase that the PersistentVolume controller
-// would: in the one that the API's defaults give, VolumeBinding passes it over.
+// makeAvailable gives an unclaimed volume without a phase the phase that the PersistentVolume controller would. With
+// the phase from the API's defaults, VolumeBinding ignores the volume.
 func makeAvailable(pv *corev1.PersistentVolume) {
 	if (pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending) && pv.Spec.ClaimRef == nil {
 		pv.Status.Phase = corev1.VolumeAvailable
 	}
 }
 
-// addNode takes in a Node. One that does not say how many pods it holds gets the kubelet's default.
+// addNode adds a Node. Without a limit of pods it gets the kubelet's default.
 func (m *manifest) addNode(d *document, node *corev1.Node) error {
 	if node.Status.Allocatable == nil {
 		node.Status.Allocatable = corev1.ResourceList{}
@@ -337,7 +338,7 @@ func (m *manifest) addNode(d *document, node *corev1.Node) error {
 	return nil
 }
 
-// addPods takes in the pods of a source.
+// addPods adds the pods of a source.
 func (m *manifest) addPods(s podSource) error {
 	switch {
 	case s.job != nil:
@@ -373,8 +374,8 @@ func (m *manifest) addPod(d *document, plan PodPlan) error {
 	return nil
 }
 
-// checkRoom refuses an object that makes more pods than one can, or than the workload has room for. It is asked before
-// the pods are made. field is the place where their number stands.
+// checkRoom refuses an object that makes more pods than one can, or than fit into the workload. It is called before
+// the pods are made. field is the path of their number.
 func (m *manifest) checkRoom(d *document, field, object string, pods int64) error {
 	if pods > MaxObjectPods {
 		return d.errorf(field, "%s: %s makes %d pods: one object can make %d", field, object, pods, MaxObjectPods)
@@ -386,8 +387,7 @@ func (m *manifest) checkRoom(d *document, field, object string, pods int64) erro
 	return nil
 }
 
-// finishPod gives a pod what admission would give it, and checks it. prefix is the place where the pod is in the
-// document.
+// finishPod gives a pod the values that admission would, and checks it. prefix is the path of the pod in the document.
 func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error {
 	if err := m.setPriority(pod); err != nil {
 		return d.errorf(prefix+"spec.priorityClassName", "%w", err)
@@ -408,7 +408,7 @@ func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error 
 func (d *document) checkGang(res eventlog.Resource, object eventlog.Object, prefix string) error {
 	path := strings.TrimSuffix(prefix, ".")
 	if fault := cluster.Fault(res, object); fault != "" {
-		// It begins "has FIELD" or "has annotation NAME".
+		// The text begins "has FIELD" or "has annotation NAME".
 		words := append(strings.Fields(fault), "", "", "")
 		if at := strings.TrimSuffix(words[1], ":"); at == "annotation" {
 			path = prefix + "metadata.annotations." + words[2]
@@ -453,7 +453,7 @@ func (m *manifest) setPriority(pod *corev1.Pod) error {
 	return nil
 }
 
-// memberAnnotations are those of ours that say something of the pod's gang; there are none without a gang.
+// memberAnnotations are our annotations about the pod's gang; there are none without a gang.
 func memberAnnotations(pod *corev1.Pod) []string {
 	if _, ok := cluster.GroupName(pod); !ok {
 		return nil
@@ -461,8 +461,8 @@ func memberAnnotations(pod *corev1.Pod) []string {
 	return cluster.OwnAnnotations()
 }
 
-// times reads the annotations that are ours: of those that says has the values are left to the scheduler, those
-// allowed are times, and all others are errors. prefix is the place where the annotated object is in the document.
+// times reads our annotations. The ones in says are left to the scheduler, the allowed ones are times, and all others
+// are errors. prefix is the path of the annotated object in the document.
 func (d *document) times(prefix string, annotations map[string]string, says []string,
 	allowed ...string) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}

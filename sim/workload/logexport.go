@@ -14,18 +14,18 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// isLogLine says that a line is the first one of a log's export.
+// isLogLine reports whether a line is the first one of a log's export.
 func isLogLine(line string) bool { return strings.HasPrefix(line, `{"seq":`) }
 
-// readLog reads the export of a log: one entry in its public JSON form a line. What happened to its scheduler happens
-// again, at the same offsets from the first entry. Decisions and their results are left out, and so are the marks that
-// they left on the inputs:
+// readLog reads the export of a log: one entry in its public JSON form a line. The scheduler's inputs happen again, at
+// the same offsets from the first entry. Decisions and their results are left out, and so are their traces in the
+// inputs:
 //
-//   - A pod that was bound runs, once bound, as long as it ran there. One that was deleted unbound is deleted at the
-//     same offset, bound or not. One that existed at the log's end runs for ever.
-//   - One that was evicted or lost with its node is not made again: the log has whatever came in its place.
-//   - A claim that was bound, and a volume that was provisioned or bound for a claim that the log has seen unbound, are
-//     left out, since the next placement will bind them.
+//   - A pod that was bound runs, once bound, as long as it ran there. A pod that was deleted unbound is deleted at the
+//     same offset, bound or not. A pod that existed at the log's end runs for ever.
+//   - A pod that was evicted or lost with its node is not made again: its replacement is in the log.
+//   - A claim that was bound is left out, since the next placement will bind it. So is a volume that was provisioned
+//     or bound for a claim that the log has seen unbound.
 //   - A group that was deleted after its last member is deleted after its last member.
 func readLog(in *input, path string, rd io.Reader) error {
 	r := newRecording(in)
@@ -66,7 +66,7 @@ type recordedPod struct {
 	bound   bool
 	boundAt time.Duration
 	node    string
-	evicted bool // a decision asked for it
+	evicted bool // a decision asked for its eviction
 }
 
 func newRecording(in *input) *recording {
@@ -90,7 +90,7 @@ func (r *recording) finish() {
 	}
 }
 
-// take takes in one entry.
+// take adds one entry.
 func (r *recording) take(e eventlog.Entry) error {
 	if r.last != 0 && e.Seq != r.last+1 {
 		return fmt.Errorf("entry %d follows entry %d", e.Seq, r.last)
@@ -130,7 +130,7 @@ func (r *recording) take(e eventlog.Entry) error {
 	return nil
 }
 
-// upserted takes in an object that came or changed.
+// upserted adds an object that came or changed.
 func (r *recording) upserted(at time.Duration, p *eventlog.Upserted) error {
 	switch o := p.Object.(type) {
 	case *corev1.Node:
@@ -164,7 +164,7 @@ func (r *recording) upserted(at time.Duration, p *eventlog.Upserted) error {
 	return nil
 }
 
-// podUpserted takes in a pod that came or changed.
+// podUpserted adds a pod that came or changed.
 func (r *recording) podUpserted(at time.Duration, pod *corev1.Pod) error {
 	rec := r.pods[pod.UID]
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -207,7 +207,7 @@ func (r *recording) podUpserted(at time.Duration, pod *corev1.Pod) error {
 	return nil
 }
 
-// podEnds takes in the end of a pod.
+// podEnds adds the end of a pod.
 func (r *recording) podEnds(at time.Duration, uid types.UID) {
 	rec := r.pods[uid]
 	if rec == nil {
@@ -235,7 +235,7 @@ func (r *recording) podEnds(at time.Duration, uid types.UID) {
 	plan.Replaced = true
 }
 
-// deleted takes in the deletion of an object.
+// deleted adds the deletion of an object.
 func (r *recording) deleted(at time.Duration, p *eventlog.Deleted) {
 	switch p.Resource {
 	case eventlog.Pods:

@@ -13,17 +13,17 @@ const (
 	validNameLength = 253
 )
 
-// generatedLetters are those of which the API server makes the random part of a name.
+// generatedLetters are the letters that the API server uses in the random part of a name.
 const generatedLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-// generatedName makes the name of the k-th pod of an owner as the API server does, but that the last part follows from
-// the owner's name and k, and not from chance.
+// generatedName makes the name of the k-th pod of an owner as the API server does, except that the last part is not
+// random but follows from the owner's name and k.
 func (m *manifest) generatedName(owner, namespace, base string, k int) (string, error) {
 	return m.freeName(string(eventlog.Pods), owner, namespace, base, k)
 }
 
 // nameFor makes the name of an object of a resource that has metadata.generateName instead of a name. The last part
-// follows from the resource, the namespace, and how many objects with the same generateName are before it in the file.
+// follows from the resource, the namespace, and the number of earlier objects in the file with the same generateName.
 func (m *manifest) nameFor(resource, namespace, base string) (string, error) {
 	key := resource + " " + namespace + "/" + base
 	k := m.generated[key]

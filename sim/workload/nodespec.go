@@ -14,12 +14,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// The names of resources and labels that workloads of traces use.
+// The names of resources and labels in workloads from traces.
 const (
 	// GPUResource is a whole GPU.
 	GPUResource corev1.ResourceName = "nvidia.com/gpu"
-	// GPUMilliResource is a thousandth of a GPU. That a share cannot be split over devices is not modelled:
-	// a node offers the sum over its devices.
+	// GPUMilliResource is a thousandth of a GPU. A node offers the sum over its devices: the model ignores that a
+	// share cannot be split over devices.
 	GPUMilliResource corev1.ResourceName = "rollcall.dev/gpu-milli"
 	// GPUModelLabel is the node label that names the model of the node's GPUs.
 	GPUModelLabel = "rollcall.dev/gpu-model"
@@ -29,7 +29,7 @@ const (
 	QOSLabel = "rollcall.dev/qos"
 )
 
-// defaultPods is how many pods a node holds if nothing says otherwise: the kubelet's default.
+// defaultPods is the default number of pods that a node holds: the kubelet's default.
 const defaultPods = "110"
 
 // The forms of a node specification and of one of its parts.
@@ -40,22 +40,22 @@ var (
 	namedPart    = regexp.MustCompile(`^([A-Za-z0-9./_-]+)=([0-9].*)$`)
 )
 
-// looksLikeNodeSpec tells a node specification from a path; a file of such a name is written ./NAME.
+// looksLikeNodeSpec distinguishes a node specification from a path. A file with such a name can be written as ./NAME.
 func looksLikeNodeSpec(s string) bool { return nodeSpecForm.MatchString(s) }
 
-// ParseNodeSpec makes the nodes that a specification such as 5000x96cpu,768Gi,8gpu describes: a count, an x, and
-// a shape. The shape's parts, separated by commas, each given at most once, are
+// ParseNodeSpec makes the nodes that a specification such as 5000x96cpu,768Gi,8gpu describes: a count, an x, and a
+// shape. The shape's parts, separated by commas, each given at most once, are
 //
 //	Ncpu           cores (16cpu, 0.5cpu, 500mcpu)
 //	N with a unit  memory in bytes (768Gi, 64G)
 //	Ngpu           nvidia.com/gpu
 //	Ngpu-milli     rollcall.dev/gpu-milli, for the pods of an openb trace
-//	Npods          how many pods fit; 110 if it is not given
+//	Npods          the number of pods that fit; 110 if it is not given
 //	NAME=N         any other resource
 //
-// A node without memory in its shape has none: pods that request memory do not fit it. Several specifications
-// are joined by +. The nodes join at the start and are named node-00, node-01 and so on through all of them,
-// with as many digits as the last one needs, at least two.
+// A node without memory in its shape has none: pods that request memory do not fit it. Several specifications are
+// joined by +. The nodes join at the start and are named node-00, node-01 and so on through all of them, with as many
+// digits as the last one needs, at least two.
 func ParseNodeSpec(spec string) ([]NodePlan, error) {
 	type shape struct {
 		count     int64
@@ -145,7 +145,7 @@ func parsePart(part string) (corev1.ResourceName, string, error) {
 	return "", "", fmt.Errorf("%q is none of Ncpu, N with a unit (memory), Ngpu, Ngpu-milli, Npods, NAME=N", part)
 }
 
-// newNode makes a node that offers the resources, which it shares.
+// newNode makes a node that offers the resources, without copying them.
 func newNode(name string, resources corev1.ResourceList, labels map[string]string) *corev1.Node {
 	all := map[string]string{corev1.LabelHostname: name}
 	for k, v := range labels {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The columns of the Alibaba cluster-trace-gpu-v2023 ("openb") files, github.com/alibaba/clusterdata. A file has
-// all of them, in any order; the last three of a pod tell what became of it there and are not read.
+// The columns of the Alibaba cluster-trace-gpu-v2023 ("openb") files, github.com/alibaba/clusterdata. A file has all
+// of them, in any order. The last three of a pod are its outcome there, and are not read.
 var (
 	openbNodeColumns = []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}
 	openbPodColumns  = []string{
@@ -26,7 +26,7 @@ var (
 	}
 )
 
-// The bounds of what a line may ask for.
+// The bounds of a line's requests.
 const (
 	maxMilliCPU  = 1 << 40
 	maxMemoryMiB = 1 << 30
@@ -47,7 +47,7 @@ func (r openbRow) number(column string, high int64) (int64, error) {
 	return wholeNumber(column, r.text(column), 0, high)
 }
 
-// readOpenb reads a CSV file with the columns and hands each line to f.
+// readOpenb reads a CSV file with the columns and calls f with each line.
 func readOpenb(path string, r io.Reader, columns []string, f func(openbRow) error) error {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true
@@ -81,7 +81,7 @@ func readOpenb(path string, r io.Reader, columns []string, f func(openbRow) erro
 	}
 }
 
-// csvError gives an error of encoding/csv its place.
+// csvError adds the place to an error of encoding/csv.
 func csvError(path string, err error) error {
 	if e, ok := errors.AsType[*csv.ParseError](err); ok {
 		return &InputError{path, e.Line, e.Err}
@@ -89,9 +89,9 @@ func csvError(path string, err error) error {
 	return &InputError{Path: path, Err: err}
 }
 
-// readOpenbNodes reads a node list. A node offers its GPUs as rollcall.dev/gpu-milli, 1000 each, and not as
-// nvidia.com/gpu too: every pod of the trace requests GPUs in that one resource, so that whole GPUs and shares
-// cannot overcommit a node together.
+// readOpenbNodes reads a node list. A node offers its GPUs as rollcall.dev/gpu-milli, 1000 each, and not also as
+// nvidia.com/gpu. Every pod of the trace requests GPUs in that one resource, so whole GPUs and shares cannot
+// overcommit a node together.
 func readOpenbNodes(in *input, path string, r io.Reader) error {
 	seen := map[string]bool{}
 	return readOpenb(path, r, openbNodeColumns, func(row openbRow) error {
@@ -132,7 +132,7 @@ func readOpenbNodes(in *input, path string, r io.Reader) error {
 	})
 }
 
-// newName checks a name that must be fit for an object and new, in a file that may have at most limit of them.
+// newName checks that a name is valid for an object and new, in a file with at most limit of them.
 func newName(what, name string, seen map[string]bool, limit int) error {
 	if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
 		return fmt.Errorf("%s name %q: %s", what, cut(name, 40), strings.Join(errs, "; "))
@@ -147,15 +147,15 @@ func newName(what, name string, seen map[string]bool, limit int) error {
 	return nil
 }
 
-// openbShape is what openb pods of one template have in common.
+// openbShape is the common part of openb pods of one template.
 type openbShape struct {
 	cpu, memory, gpuMilli int64
 	spec, qos             string
 }
 
-// readOpenbPods reads a pod list. A pod arrives at its creation time and runs, once bound, as long as it existed
-// in the trace; one that was created and deleted in the same second runs for one. That is also what it declares, by the
-// annotation DurationAnnotation: the trace does not say what its users expected.
+// readOpenbPods reads a pod list. A pod arrives at its creation time and runs, once bound, as long as it existed in
+// the trace. A pod that was created and deleted in the same second runs for one second. It declares the same time with
+// the annotation DurationAnnotation: the trace does not say what its users expected.
 func readOpenbPods(in *input, path string, r io.Reader) error {
 	seen := map[string]bool{}
 	templates := map[openbShape]*corev1.Pod{}
@@ -194,7 +194,7 @@ func readOpenbPods(in *input, path string, r io.Reader) error {
 	})
 }
 
-// readOpenbShape reads what a pod asks for.
+// readOpenbShape reads a pod's requests.
 func readOpenbShape(row openbRow) (s openbShape, err error) {
 	if s.cpu, err = row.number("cpu_milli", maxMilliCPU); err != nil {
 		return s, err

@@ -6,8 +6,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// addOwn takes in an object of a resource that the configuration declares because a plugin reads it. It comes as the
-// log will have it: with the declared fields.
+// addOwn adds an object of a resource that the configuration declares because a plugin reads it. It has the same
+// fields as in the log: the declared ones.
 func (m *manifest) addOwn(d *document, own eventlog.OwnResource) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(d.body); err != nil {

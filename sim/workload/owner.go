@@ -26,7 +26,7 @@ type podOwner struct {
 	tree    map[string]any
 	// cluster is the name of the Ray cluster.
 	cluster string
-	// pods is how many its sets make together, as far as they were counted.
+	// pods is the total number of pods of its sets so far.
 	pods int64
 }
 
@@ -46,15 +46,15 @@ func (o *podOwner) String() string { return o.row.String() + " " + ObjectName(&o
 // String names the kind in messages.
 func (k *podKind) String() string { return cmp.Or(k.called, k.kind.Kind) }
 
-// key is by which objects name the one that controls them.
+// key is the key with which objects name their controller.
 func (o *podOwner) key() ownerKey {
 	return ownerKey{o.row.kind, types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name}}
 }
 
-// resource is what the API server calls objects of the kind.
+// resource is the API server's name for objects of the kind.
 func (k *podKind) resource() string { return strings.ToLower(k.kind.Kind) + "s." + k.kind.Group }
 
-// addOwner takes in an object of a kind of the table.
+// addOwner adds an object of a kind of the table.
 func (m *manifest) addOwner(d *document, row *podKind) error {
 	o := &podOwner{row: row}
 	if err := d.decode(&o.tree); err != nil {
@@ -87,7 +87,7 @@ func (m *manifest) addOwner(d *document, row *podKind) error {
 	return nil
 }
 
-// hasEnded reports whether the object makes no pods any more.
+// hasEnded reports whether the object no longer makes pods.
 func (o *podOwner) hasEnded() bool {
 	e := &o.row.ended
 	if value, _ := fieldAt(o.tree, e.path).(string); e.path != "" && slices.Contains(e.values, value) {
@@ -100,15 +100,15 @@ func (o *podOwner) hasEnded() bool {
 	})
 }
 
-// sizedSet is a set of pods as an object has it.
+// sizedSet is a set of pods in one object.
 type sizedSet struct {
 	*podSet
-	// path is the place where the set stands; name what it is called.
+	// path is the path of the set; name is its name.
 	path, name string
-	// template is the place where the pod template stands, relative to the object, with its dot.
+	// template is the path of the pod template, relative to the object, with a dot at the end.
 	template string
 	body     any
-	// count is how many pods each of the groups has, least how many of them the gang needs.
+	// count is the number of pods of each of the groups, least the number of them that the gang needs.
 	count, groups, least int
 	// runs are the times of a CronJob.
 	runs []time.Duration
@@ -163,7 +163,7 @@ func (m *manifest) addOwnersPods(d *document, o *podOwner) error {
 	return nil
 }
 
-// plan returns what the plans of all pods of the object have in common.
+// plan returns the common part of the plans of the object's pods.
 func (o *podOwner) plan(d *document) (plan PodPlan, err error) {
 	says := []string{}
 	if o.row.needs != "" {
@@ -188,7 +188,7 @@ func (o *podOwner) plan(d *document) (plan PodPlan, err error) {
 	return plan, nil
 }
 
-// at returns the value of a field, nil if it is not there.
+// at returns the value of a field, nil if it is missing.
 func (o *podOwner) at(field string) any {
 	if field == "" {
 		return nil
@@ -228,7 +228,7 @@ func (o *podOwner) sizes(d *document) (sets []sizedSet, err error) {
 	return sets, nil
 }
 
-// size fills in what the k-th element of a set says; false if it has no template at all.
+// size fills in the values of the k-th element of a set; false if it has no template at all.
 func (o *podOwner) size(d *document, s *sizedSet, element any, k int) (there bool, err error) {
 	if s.key != "" {
 		s.name, _ = fieldAt(element, s.key).(string)
@@ -265,7 +265,7 @@ func (o *podOwner) size(d *document, s *sizedSet, element any, k int) (there boo
 	return true, o.count(d, s, element)
 }
 
-// count fills in how many pods a set has in each group.
+// count fills in the number of a set's pods in each group.
 func (o *podOwner) count(d *document, s *sizedSet, element any) error {
 	number := func(field string, absent int) (n int, err error) {
 		if field == "" {
@@ -305,7 +305,7 @@ func (o *podOwner) count(d *document, s *sizedSet, element any) error {
 	return nil
 }
 
-// names returns what replaces the variables of a pattern. A trailing ? stays.
+// names returns the replacer of the variables of a pattern. A trailing ? stays.
 func (o *podOwner) names(set string, group, index int) *strings.Replacer {
 	return strings.NewReplacer("$namespace", o.meta.Namespace, "$name", o.meta.Name, "$cluster", o.cluster,
 		"$set", strings.ToLower(set), "$group", strconv.Itoa(group), "$index", strconv.Itoa(index))
@@ -358,7 +358,7 @@ func (m *manifest) addSet(d *document, o *podOwner, s *sizedSet, plan PodPlan, g
 	return nil
 }
 
-// makes counts the pods of one more set of the object, of which each group has as many as given.
+// makes counts the pods of one more set of the object, which has each of them in every group.
 func (o *podOwner) makes(m *manifest, d *document, s *sizedSet, each int) error {
 	o.pods += int64(s.groups) * int64(each)
 	return m.checkRoom(d, s.path, o.String(), o.pods)
@@ -377,7 +377,7 @@ func (s *sizedSet) decode(d *document) (*corev1.PodTemplateSpec, error) {
 	return template, part.decode(template)
 }
 
-// podOf makes the pod of which those of a set are copies, and checks it.
+// podOf makes the pod of which a set's pods are copies, and checks it.
 func (m *manifest) podOf(d *document, o *podOwner, s *sizedSet, template *corev1.PodTemplateSpec, plan *PodPlan,
 	gang *ownersGang) (*corev1.Pod, error) {
 	pod := &corev1.Pod{Spec: template.Spec}
@@ -409,7 +409,7 @@ func (m *manifest) podOf(d *document, o *podOwner, s *sizedSet, template *corev1
 	return pod, m.finishPod(d, pod, s.template)
 }
 
-// reference is by which the pods of a set name what controls them.
+// reference is the owner reference with which the pods of a set name their controller.
 func (o *podOwner) reference(s *sizedSet, names *strings.Replacer) metav1.OwnerReference {
 	version, kind, name, uid := o.version, o.row.kind.Kind, o.meta.Name, o.meta.UID
 	if s.ownerVersion != "" && (s.owner[0] != kind || s.owner[1] != "$cluster") {
@@ -422,7 +422,7 @@ func (o *podOwner) reference(s *sizedSet, names *strings.Replacer) metav1.OwnerR
 	return *metav1.NewControllerRef(&metav1.ObjectMeta{Name: name, UID: uid}, gvk)
 }
 
-// checkPodName refuses a name that the API server would.
+// checkPodName refuses a name that the API server would refuse.
 func (d *document) checkPodName(o *podOwner, plan *PodPlan) error {
 	meta := metav1.ObjectMeta{Namespace: plan.Namespace, Name: plan.Name, Labels: plan.Template.Labels}
 	if list := validateMeta(&meta, true); len(list) > 0 {

@@ -37,14 +37,14 @@ func (d *document) number(path string, value any, absent, low, high int) (int, e
 	return int(n), nil
 }
 
-// fieldUse says what is done with a field of a kind of the table.
+// fieldUse is the treatment of a field of a kind of the table.
 type fieldUse uint8
 
 const (
 	fieldUnknown fieldUse = iota
-	// fieldInner: other fields that are known are below it.
+	// fieldInner: there are known fields below it.
 	fieldInner
-	// fieldWhole: it is taken or skipped with all that is below it.
+	// fieldWhole: it is read or skipped with everything below it.
 	fieldWhole
 )
 
@@ -91,12 +91,12 @@ func (k *podKind) fields() map[string]fieldUse {
 	return uses
 }
 
-// checkFields refuses fields that are unknown, and those that are not carried out.
+// checkFields refuses unknown and unsupported fields.
 func (k *podKind) checkFields(d *document, tree map[string]any) error {
 	return k.checkBelow(d, k.fields(), "", "", tree)
 }
 
-// checkBelow looks at the fields of a mapping that is at path, which in the table is pattern.
+// checkBelow checks the fields of a mapping at path, which in the table is pattern.
 func (k *podKind) checkBelow(d *document, uses map[string]fieldUse, path, pattern string,
 	mapping map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(mapping)) {
@@ -158,7 +158,7 @@ func (r *refusal) allows(value any) bool {
 	return false
 }
 
-// submitter is the template of the pod by which KubeRay submits a RayJob whose object has none.
+// submitter is the template of the pod with which KubeRay submits a RayJob that has none of its own.
 func submitter() *corev1.PodTemplateSpec {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
@@ -173,5 +173,5 @@ func submitter() *corev1.PodTemplateSpec {
 	}}
 }
 
-// mostMembers is the most that a minimum can be.
+// mostMembers is the largest minimum.
 const mostMembers = math.MaxInt32

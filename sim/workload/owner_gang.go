@@ -15,10 +15,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// ownersGang is the gang, or are the gangs, that the pods of an object are; nil for none.
+// ownersGang is the gang, or are the gangs, of an object's pods; nil for none.
 type ownersGang struct {
 	rule *gangRule
-	// pattern is that of the name.
+	// pattern is the pattern of the name.
 	pattern string
 }
 
@@ -54,7 +54,7 @@ func (o *podOwner) wantsGang(d *document) (bool, error) {
 	return rule.name != "" && (rule.always || rule.asked != "" && o.at(rule.asked) != nil || labelled), nil
 }
 
-// gangOf returns the gang that the pods of an object are, and adds its PodGroups unless they are in the file.
+// gangOf returns the gang of an object's pods, and adds its PodGroups unless they are in the file.
 func (m *manifest) gangOf(d *document, o *podOwner, sets []sizedSet, at time.Duration) (*ownersGang, error) {
 	if wanted, err := o.wantsGang(d); err != nil || !wanted {
 		return nil, err
@@ -80,7 +80,7 @@ func (m *manifest) gangOf(d *document, o *podOwner, sets []sizedSet, at time.Dur
 	return gang, nil
 }
 
-// minimum returns how many gangs there are, and how many pods each of them needs; 0 if there are no pods.
+// minimum returns the number of gangs, and the number of pods that each needs; 0 without pods.
 func (g *ownersGang) minimum(d *document, o *podOwner, sets []sizedSet) (groups, minimum int, err error) {
 	groups = 1
 	members, least, explicit := 0, 0, false
@@ -115,7 +115,7 @@ func (g *ownersGang) minimum(d *document, o *podOwner, sets []sizedSet) (groups,
 	return groups, minimum, err
 }
 
-// gangSpec fills in what else a gang asks for.
+// gangSpec fills in the gang's further requirements.
 func (o *podOwner) gangSpec(d *document, spec *v1alpha1.PodGroupSpec) error {
 	rule := &o.row.gang
 	if value := o.at(rule.timeout); value != nil {

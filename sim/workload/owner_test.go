@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// told is what a workload is, a line for each PodGroup and pod: name, owner, gang, and the labels that are asked for.
+// told describes a workload, with a line for each PodGroup and pod: name, owner, gang, and the requested labels.
 func told(w *Workload, labels ...string) string {
 	var b strings.Builder
 	for _, o := range w.Objects {
@@ -446,7 +446,7 @@ status: {jobDeploymentStatus: Failed}
 	}
 }
 
-// What is suspended makes no pods, which is said; so is a pod set of a cluster that goes without.
+// Suspended objects make no pods, and a note says so; the same holds for a suspended pod set of a cluster.
 func TestSuspendedOwnersMakeNoPods(t *testing.T) {
 	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  suspend: true\n  template: {spec: " +
 		"{containers: [{name: c}]}}\n"

@@ -28,14 +28,14 @@ var Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 // MaxOffset bounds every offset and duration of a plan, so that no sum of two leaves the range of a log's time.
 const MaxOffset = 100 * 365 * 24 * time.Hour
 
-// The limits of what is read or planned. They stand far above any real cluster and far below what would
-// exhaust a machine.
+// The limits of readers and plans. They are far above any real cluster and far below the resources of a machine.
 const (
-	// MaxNodes is how many nodes a simulation can have.
+	// MaxNodes is the largest number of nodes of a simulation.
 	MaxNodes = 200_000
-	// MaxPods is how many pods a workload can have.
+	// MaxPods is the largest number of pods of a workload.
 	MaxPods = 10_000_000
-	// MaxObjectPods is how many pods one object of Kubernetes can make. It is counted before any is made.
+	// MaxObjectPods is the largest number of pods that one object of Kubernetes can make. It is checked before any is
+	// made.
 	MaxObjectPods = 1_000_000
 )
 
@@ -48,9 +48,9 @@ type NodePlan struct {
 	Joins time.Duration
 	// Fails is the time at which the node is lost and its pods with it; 0 is never. It lies after Joins.
 	Fails time.Duration
-	// Cordoned and Uncordoned are when spec.unschedulable is set and cleared; 0 is never.
+	// Cordoned and Uncordoned are the times at which spec.unschedulable is set and cleared; 0 is never.
 	Cordoned, Uncordoned time.Duration
-	// Updates are other changes of the node. Those that come when the node is not there are skipped.
+	// Updates are other changes of the node. Changes at a time when the node does not exist are skipped.
 	Updates []NodeUpdate
 }
 
@@ -58,26 +58,26 @@ type NodePlan struct {
 type NodeUpdate struct {
 	// At is the time at which the node changes.
 	At time.Duration
-	// Node is what it is from then on; shared, never changed.
+	// Node is the node from then on; shared, never changed.
 	Node *corev1.Node
 }
 
-// Workload is what a simulation runs: the objects that pods need and the pods.
+// Workload is the input of a simulation: the pods and the objects that they need.
 type Workload struct {
 	// Objects are everything but nodes and pods, in the order in which they come where their times are equal.
 	Objects []ObjectPlan
 	// Pods are the pods, in the order in which they arrive where their times are equal.
 	Pods []PodPlan
-	// ClaimTemplates are the ResourceClaimTemplates of which claims are made for pods. They are there all the time.
+	// ClaimTemplates are the ResourceClaimTemplates from which claims are made for pods. They exist all the time.
 	ClaimTemplates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
-	// Notes say, for people, what of the source was left out or changed.
+	// Notes tell people which parts of the source were left out or changed.
 	Notes []string
 
 	// schedulers are the scheduler names of the pods that come without a node.
 	schedulers map[string]schedulerUse
 }
 
-// schedulerUse is the first pod that is for a scheduler, and where it stands.
+// schedulerUse is the first pod for a scheduler, and its place.
 type schedulerUse struct {
 	pod, path string
 	line      int
@@ -96,8 +96,8 @@ func (w *Workload) CheckProfiles(profiles []string) error {
 	return nil
 }
 
-// noteSchedulers looks through the pods. lines are the places where they stand, by "pods " and their names; nil if
-// that is not known.
+// noteSchedulers notes the schedulers of the pods. lines are the lines of the pods, by "pods " and their names; nil if
+// they are not known.
 func (w *Workload) noteSchedulers(path string, lines map[string]int) {
 	w.schedulers = map[string]schedulerUse{}
 	var last *corev1.Pod
@@ -120,10 +120,10 @@ type ObjectPlan struct {
 	At time.Duration
 	// Resource is the object's resource.
 	Resource eventlog.Resource
-	// Object is what the object is from then on; of a deletion only namespace, name and UID count. Its UID and
-	// creation time are filled in where they are empty. It is shared, never changed.
+	// Object is the object from then on; for a deletion only namespace, name and UID count. Its UID and creation time
+	// are filled in where they are empty. It is shared, never changed.
 	Object eventlog.Object
-	// Delete says that the object goes away.
+	// Delete says that the object is deleted.
 	Delete bool
 }
 
@@ -140,8 +140,8 @@ type PodPlan struct {
 	Duration time.Duration
 	// Deadline is the time at which the pod is deleted, bound or not; 0 is never. It lies after Arrival.
 	Deadline time.Duration
-	// Template is what the pod is built from: it gives everything but name, namespace, UID and creation time.
-	// A template with spec.nodeName makes a pod that arrives already bound. Shared by pods, never changed.
+	// Template is the pod except for name, namespace, UID and creation time. A template with spec.nodeName makes a pod
+	// that arrives already bound. Shared by pods, never changed.
 	Template *corev1.Pod
 	// Annotations, if not nil, are the pod's instead of the template's. Shared by pods, never changed.
 	Annotations map[string]string
@@ -149,12 +149,11 @@ type PodPlan struct {
 	PodGroup string
 	// Batch, if not nil, holds the pod back until its turn.
 	Batch *Batch
-	// Updates are changes of the pod; those that come when it is bound or gone are skipped.
+	// Updates are changes of the pod; changes after it is bound or has ended are skipped.
 	Updates []PodUpdate
-	// Controller is what makes the pod again when it was evicted or lost; nil for nothing. Shared by pods, never
-	// changed.
+	// Controller makes the pod again after it was evicted or lost; nil for none. Shared by pods, never changed.
 	Controller *Controller
-	// Replaced says that the workload has whatever came in this one's place, so that no pod is to be made again.
+	// Replaced says that the workload has this pod's replacement, so that no pod is to be made again.
 	Replaced bool
 }
 
@@ -162,14 +161,14 @@ type PodPlan struct {
 type PodUpdate struct {
 	// At is the time at which the pod changes; it lies after its arrival.
 	At time.Duration
-	// Pod is what it is from then on; shared, never changed.
+	// Pod is the pod from then on; shared, never changed.
 	Pod *corev1.Pod
 }
 
-// Batch is a set of pods of which only some exist at a time, as those of a Job. Of the plans that share a
-// Batch the first Parallelism ones arrive at their Arrival, and each of the others, in order, when one ends.
+// Batch is a set of pods of which only some exist at a time, such as the pods of a Job. The first Parallelism of the
+// plans that share a Batch arrive at their Arrival. Each of the others arrives, in order, when one ends.
 type Batch struct {
-	// Parallelism is how many exist at a time, at least 1.
+	// Parallelism is the number that exist at a time, at least 1.
 	Parallelism int
 }
 
@@ -185,7 +184,8 @@ func UID(resource eventlog.Resource, namespace, name string) types.UID {
 	return types.UID(uuid.NewSHA1(uidSpace, []byte(key)).String())
 }
 
-// declarations are the annotations that declare how long pods will hold what they get, one for all pods of a duration.
+// declarations are the annotations that declare how long pods will hold their resources, one for all pods of a
+// duration.
 type declarations map[time.Duration]map[string]string
 
 func (d declarations) of(duration time.Duration) map[string]string {
@@ -197,8 +197,8 @@ func (d declarations) of(duration time.Duration) map[string]string {
 	return annotations
 }
 
-// Build makes the pod, of that UID, that arrived at t and is now as template says. It shares the template's fields
-// below their first level.
+// Build makes the pod with that UID that arrived at t and has template's present fields. It shares the template's
+// fields below their first level.
 func (p *PodPlan) Build(template *corev1.Pod, uid types.UID, t time.Duration) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec, Status: template.Status}
 	pod.Namespace, pod.Name, pod.UID = p.Namespace, p.Name, uid
@@ -223,7 +223,7 @@ func (p *PodPlan) EffectiveUID() types.UID {
 	return UID(eventlog.Pods, p.Namespace, p.Name)
 }
 
-// Runs returns how long the pod runs once bound, 0 for ever.
+// Runs returns the time for which the pod runs once bound, 0 for ever.
 func (p *PodPlan) Runs() time.Duration {
 	d := p.Duration
 	if s := p.Template.Spec.ActiveDeadlineSeconds; s != nil {
@@ -234,7 +234,7 @@ func (p *PodPlan) Runs() time.Duration {
 	return d
 }
 
-// Group returns the name of the pod's group; ok is false for a pod of none.
+// Group returns the name of the pod's group; ok is false for a pod without a group.
 func (p *PodPlan) Group() (name types.NamespacedName, ok bool) {
 	if p.PodGroup != "" {
 		return types.NamespacedName{Namespace: p.Namespace, Name: p.PodGroup}, true
@@ -244,8 +244,8 @@ func (p *PodPlan) Group() (name types.NamespacedName, ok bool) {
 	return name, ok
 }
 
-// GroupMinimum returns how many members the group needs at once; gang is false for a group that asks for none,
-// and for an object that is no group.
+// GroupMinimum returns the number of members that the group needs at once; gang is false for a group without a
+// minimum, and for an object that is no group.
 func GroupMinimum(o eventlog.Object) (minimum int, gang bool) {
 	switch g := o.(type) {
 	case *schedulingv1beta1.PodGroup:
@@ -262,7 +262,7 @@ func GroupMinimum(o eventlog.Object) (minimum int, gang bool) {
 	return 0, false
 }
 
-// Check says what is wrong with the plan.
+// Check returns an error if the plan is invalid.
 func (p *PodPlan) Check() error {
 	if err := CheckOffset(p.Arrival, p.Duration, p.Deadline); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (p *PodPlan) Check() error {
 	return nil
 }
 
-// CheckOffset says which offset lies outside [0, MaxOffset].
+// CheckOffset returns an error for an offset outside [0, MaxOffset].
 func CheckOffset(offsets ...time.Duration) error {
 	for _, d := range offsets {
 		if d < 0 || d > MaxOffset {
@@ -291,7 +291,7 @@ func CheckOffset(offsets ...time.Duration) error {
 	return nil
 }
 
-// ObjectName returns namespace/name, or the name of what has no namespace.
+// ObjectName returns namespace/name, or the name of an object without a namespace.
 func ObjectName(o metav1.Object) string {
 	if o.GetNamespace() == "" {
 		return o.GetName()

@@ -14,13 +14,13 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// InputError says what is wrong with a file of nodes or of a workload, and where.
+// InputError is an error in a file of nodes or of a workload, with its place.
 type InputError struct {
 	// Path is the file.
 	Path string
 	// Line counts from 1; 0 is the file as a whole.
 	Line int
-	// Err is what is wrong.
+	// Err has the details.
 	Err error
 }
 
@@ -32,20 +32,20 @@ func (e *InputError) Error() string {
 	return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the details.
 func (e *InputError) Unwrap() error { return e.Err }
 
 // The limits of the readers, in bytes.
 const (
 	maxFile  = 1 << 30  // of formats that are read as a whole (Kubernetes YAML and JSON)
 	maxLine  = 64 << 20 // of formats that are read by line
-	sniffLen = 64 << 10 // by which the format is told
+	sniffLen = 64 << 10 // the bytes from which the format is recognised
 )
 
 // ReadNodes reads the nodes of a simulation: from the file at path, or, if path is a count and a shape such as
 // 16x16cpu, as ParseNodeSpec does. Files are Kubernetes YAML or JSON (Node objects), an openb node list, or the export
-// of a log; what else such a file holds is checked as far as its format says and skipped. own are the resources that
-// the configuration declares. An error about the content is an *InputError.
+// of a log. Other contents of such a file are checked as far as the format allows, and skipped. own are the resources
+// that the configuration declares. An error about the content is an *InputError.
 func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
 	if looksLikeNodeSpec(path) {
 		return ParseNodeSpec(path)
@@ -61,8 +61,8 @@ func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
 }
 
 // Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod list, an SWF
-// file, or the export of a log. The nodes that such a file holds are skipped, which a note tells. own are the
-// resources that the configuration declares: their objects are read too. An error about the content is an *InputError.
+// file, or the export of a log. Nodes in such a file are skipped, with a note. own are the resources that the
+// configuration declares: their objects are read too. An error about the content is an *InputError.
 func Read(path string, own ...eventlog.OwnResource) (*Workload, error) {
 	in, err := readFile(path, own)
 	if err != nil {
@@ -77,8 +77,8 @@ func Read(path string, own ...eventlog.OwnResource) (*Workload, error) {
 	return &in.workload, nil
 }
 
-// Parse reads nodes and a workload from data, known to people as path, in whatever format it has; either may be empty.
-// own are the resources that the configuration declares. An error about the content is an *InputError.
+// Parse reads nodes and a workload from data, in whatever format it has; either may be empty. path is the name of data
+// in messages. own are the resources that the configuration declares. An error about the content is an *InputError.
 func Parse(path string, data io.Reader, own ...eventlog.OwnResource) ([]NodePlan, *Workload, error) {
 	in, err := read(path, data, own)
 	if err != nil {
@@ -87,13 +87,13 @@ func Parse(path string, data io.Reader, own ...eventlog.OwnResource) ([]NodePlan
 	return in.nodes, &in.workload, nil
 }
 
-// input is what a file holds.
+// input is the content of a file.
 type input struct {
 	format   string
 	nodes    []NodePlan
 	workload Workload
-	own      []eventlog.OwnResource // that the configuration declares
-	// lines are the places where objects stand, by resource and name; nil if the format does not tell.
+	own      []eventlog.OwnResource // declared by the configuration
+	// lines are the lines of objects, by resource and name; nil if the format has none.
 	lines map[string]int
 }
 
@@ -112,7 +112,7 @@ func readFile(path string, own []eventlog.OwnResource) (*input, error) {
 	return read(path, f, own)
 }
 
-// read reads data, known to people as path, in whatever format it has.
+// read reads data in whatever format it has. path is its name in messages.
 func read(path string, data io.Reader, own []eventlog.OwnResource) (*input, error) {
 	r := bufio.NewReaderSize(data, sniffLen)
 	head, err := r.Peek(sniffLen)
@@ -137,7 +137,7 @@ type format struct {
 	read func(in *input, path string, r io.Reader) error
 }
 
-// sniff tells the format by the first bytes of a file.
+// sniff recognises the format from the first bytes of a file.
 func sniff(head []byte) (format, error) {
 	if bytes.IndexByte(head, 0) >= 0 {
 		return format{}, errors.New("binary data; of a log, what `rollcall log cat` prints is read")
@@ -176,7 +176,7 @@ func firstLine(head []byte) string {
 	return ""
 }
 
-// isHeader says that a line is the header of a CSV file of which the first column is the one given.
+// isHeader reports whether a line is the header of a CSV file with the given first column.
 func isHeader(line string, columns []string) bool {
 	return strings.HasPrefix(line, columns[0]+",")
 }
@@ -194,7 +194,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// lines reads r by line and hands each to f with its number from 1, without its end. What is wrong with a line
+// lines reads r by line and calls f with each line and its number from 1, without its end. An error about a line
 // becomes an *InputError.
 func lines(path string, r io.Reader, f func(n int, line []byte) error) error {
 	s := bufio.NewScanner(r)
@@ -227,6 +227,6 @@ func wholeNumber(name, text string, low, high int64) (int64, error) {
 	return n, nil
 }
 
-// wholeSeconds is the time that something runs that a source with a clock of seconds says ran for s of them: what ran
-// for less than one counts as one, since a plan's zero means for ever.
+// wholeSeconds returns s seconds, the run time according to a source with a clock of seconds. A run time below one
+// counts as one, since a plan's zero means for ever.
 func wholeSeconds(s int64) time.Duration { return time.Duration(max(1, s)) * time.Second }

@@ -36,7 +36,7 @@ const openbPodsHead = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,
 
 const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 
-// A fault is what is wrong with a file: the error must begin with start and contain reason.
+// A fault is an error in a file: its message must begin with start and contain reason.
 func TestFaultsNameFileLineAndReason(t *testing.T) {
 	for _, c := range []struct {
 		name, text, start, reason string

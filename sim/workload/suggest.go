@@ -2,10 +2,11 @@ package workload
 
 import "slices"
 
-// mostEdits is how many letters a name may differ in from the one that was meant.
+// mostEdits is the largest number of letters in which a name may differ from the suggested one.
 const mostEdits = 3
 
-// didYouMean suggests the candidate that is most like the name, of equals the first by name; "" if none is alike.
+// didYouMean suggests the candidate that is most like the name; ties go to the first by name. It returns "" if none is
+// alike.
 func didYouMean(name string, candidates []string) string {
 	best, found := mostEdits+1, ""
 	for _, candidate := range slices.Sorted(slices.Values(candidates)) {

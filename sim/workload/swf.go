@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// swfFields is how many fields a line of the Standard Workload Format has; the constants are those that are
+// swfFields is the number of fields of a line of the Standard Workload Format; the constants are the fields that are
 // read, counted from 0. The format is defined at https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 const (
 	swfFields    = 18
@@ -24,29 +24,29 @@ const (
 	swfRun       = 3  // seconds; end minus start
 	swfAllocated = 4  // processors
 	swfRequested = 7  // processors
-	swfTime      = 8  // seconds; what the user asked for
+	swfTime      = 8  // seconds; requested by the user
 	swfStatus    = 10 // 1 completed, 0 failed, 5 cancelled, 2 to 4 a part of a job
 )
 
 // swfCancelled is the status of a job that was cancelled.
 const swfCancelled = 5
 
-// swfLine is what is read of a line.
+// swfLine has the fields of a line that are read.
 type swfLine struct {
 	job, submit, run, processors int64
-	// declared is the time that the user asked for, or else the run time.
+	// declared is the time that the user requested, or else the run time.
 	declared int64
 }
 
 // readSWF reads a Standard Workload Format file. A job of N processors becomes the PodGroup job-ID
 // (scheduling.k8s.io/v1beta1) with a gang minimum of N, and the pods job-ID-0 to job-ID-(N-1) of one cpu each. They
-// arrive at the submit time and run for the run time, for one second if that is 0. By the annotation
-// DurationAnnotation they declare the requested time, or else the run time: a scheduler may count on it, and the pods
-// run as long as they do all the same, shorter or longer.
+// arrive at the submit time and run for the run time, for one second if that is 0. With the annotation
+// DurationAnnotation they declare the requested time, or else the run time. A scheduler may rely on it, but the pods
+// run for their run time, shorter or longer.
 //
-// What -1 (unknown) means follows the format's definition: processors are the allocated ones, else the requested ones;
-// the run time is the measured one, else the requested one. Two kinds of line are no work, and are left out with a
-// note: jobs cancelled (status 5) before they ran, and the parts (status 2 to 4) of a job that has a line of its own
+// The meaning of -1 (unknown) follows the format's definition. Processors are the allocated ones, else the requested
+// ones. The run time is the measured one, else the requested one. Two kinds of line are no work, and are left out with
+// a note: jobs cancelled (status 5) before they ran, and the parts (status 2 to 4) of a job that has a line of its own
 // as a whole. A field that is needed and unknown otherwise is an error.
 func readSWF(in *input, path string, r io.Reader) error {
 	template := newTemplate(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, nil)
@@ -93,7 +93,7 @@ func readSWF(in *input, path string, r io.Reader) error {
 	return err
 }
 
-// swfNumbers splits a line. Every field is a number; those that are read are whole numbers.
+// swfNumbers splits a line. Every field is a number; the fields that are read are whole numbers.
 func swfNumbers(line string) (numbers [swfFields]int64, err error) {
 	fields := strings.Fields(line)
 	if len(fields) != swfFields {
@@ -115,7 +115,7 @@ func swfNumbers(line string) (numbers [swfFields]int64, err error) {
 	return numbers, nil
 }
 
-// swfJobOf returns the job of a line, or which field it lacks.
+// swfJobOf returns the job of a line, or an error that names a missing field.
 func swfJobOf(numbers [swfFields]int64) (swfLine, error) {
 	l := swfLine{job: numbers[swfJob], submit: numbers[swfSubmit], run: numbers[swfRun],
 		processors: numbers[swfAllocated]}
@@ -143,8 +143,8 @@ func swfJobOf(numbers [swfFields]int64) (swfLine, error) {
 	return l, nil
 }
 
-// addGang adds a job's group and pods. Names are parts of one string, so that a pod costs its plan and little
-// else.
+// addGang adds a job's group and pods. Names are parts of one string, so that a pod takes little memory beyond its
+// plan.
 func (in *input) addGang(job swfLine, template *corev1.Pod, annotations map[string]string) {
 	name := "job-" + strconv.FormatInt(job.job, 10)
 	at := time.Duration(job.submit) * time.Second

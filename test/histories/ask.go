@@ -10,8 +10,8 @@ import (
 // askWithin is the time that one server may take to answer a question of the history's own.
 const askWithin = 300 * time.Millisecond
 
-// ask asks the servers that run for something of JetStream's API, one after the other, until one answers. What it has
-// to say against it is no error. It goes past the links.
+// ask asks the running servers for something of JetStream's API, one after the other, until one answers. An error in
+// the answer is not an error here. It does not use the links.
 func (h *history) ask(subject string, out any) bool {
 	for _, s := range h.servers {
 		s.mu.Lock()
@@ -46,7 +46,7 @@ func (h *history) streamLeader() string {
 	return info.Cluster.Leader
 }
 
-// stepDown has the stream's leader give that up.
+// stepDown makes the stream's leader step down.
 func (h *history) stepDown() {
 	var answer struct{ Success bool }
 	h.ask("STREAM.LEADER.STEPDOWN."+h.stream, &answer)

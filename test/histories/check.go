@@ -15,44 +15,44 @@ import (
 	"github.com/rollcall-sched/rollcall/replay"
 )
 
-// A Recording is all that is known about a history when it is over.
+// A Recording has all that is known about a history when it is over.
 type Recording struct {
-	// Notes are those of the schedulers, by process.
+	// Notes are the schedulers' notes, by process.
 	Notes map[string][]Note
-	// Calls are what schedulers asked the cluster for, in the order in which it answered.
+	// Calls are the schedulers' requests to the cluster, in the order of its answers.
 	Calls []Call
-	// Entries are the log as it is read in the end, and Hashes those of their records. Reading is the error with which
-	// reading it ended.
+	// Entries are the log as it is read at the end, and Hashes the hashes of their records. Reading is the error with
+	// which reading it ended.
 	Entries []eventlog.Entry
 	Hashes  []string
 	Reading error
-	// Pods are those of the cluster in the end.
+	// Pods are the cluster's pods at the end.
 	Pods []EndPod
 	// Gangs are the minimum of each gang of the cluster in the end.
 	Gangs map[string]int
-	// Waiting are the pods that were not placed, long after every fault had ended and room for them had come.
+	// Gangs are the minimum of each gang of the cluster at the end.
 	Waiting []string
 }
 
-// An EndPod is a pod as it is in the end.
+// An EndPod is a pod at the end.
 type EndPod struct{ Name, UID, Gang, Node string }
 
-// A Rule is what a history must keep.
+// A Rule is a promise that every history must keep.
 type Rule string
 
 // The rules.
 const (
-	// RuleLost: an entry that was acknowledged is in the log in the end.
+	// RuleLost: an acknowledged entry is in the log at the end.
 	RuleLost Rule = "an acknowledged entry is lost"
-	// RuleTwice: all that were told about an entry of one number were told about the same one.
+	// RuleTwice: all processes that got the entry of one number got the same one.
 	RuleTwice Rule = "a sequence number was given twice"
-	// RuleReaders: what was read is in the log in the end.
+	// RuleReaders: every entry that was read is in the log at the end.
 	RuleReaders Rule = "readers saw different histories"
 	// RuleEarly: an effect is given out once its decision was acknowledged, or read in the log.
 	RuleEarly Rule = "an effect was released before its decision was durable"
 	// RuleBacked: an effect has a decision in the log that asks for it.
 	RuleBacked Rule = "an effect was released without a decision behind it"
-	// RuleCalled: the cluster is asked only for what was released.
+	// RuleCalled: the cluster only gets requests for released effects.
 	RuleCalled Rule = "a call was made that nobody released"
 	// RuleTwoNodes: a pod is sent to another node only after it was found unbound.
 	RuleTwoNodes Rule = "a pod was bound to two nodes"
@@ -60,9 +60,9 @@ const (
 	RulePartly Rule = "a gang is bound in part"
 	// RuleReplay: the log can be read, and every decision is made again as it was.
 	RuleReplay Rule = "the log does not replay"
-	// RulePlaced: in the end everything is placed for which there is room.
+	// RulePlaced: at the end everything is placed for which there is room.
 	RulePlaced Rule = "what fits is not placed"
-	// RuleWorld: the log does not continue with pods that are gone.
+	// RuleWorld: the log does not continue with deleted pods.
 	RuleWorld Rule = "the log has a pod that is gone"
 	// RuleDamage: nobody calls the log damaged.
 	RuleDamage Rule = "a log was called damaged"
@@ -79,7 +79,7 @@ type Violation struct {
 // String says it in a line.
 func (v Violation) String() string { return string(v.Rule) + ": " + v.Text }
 
-// A checker looks for violations in a recording.
+// A checker finds violations in a recording.
 type checker struct {
 	*Recording
 	found     []Violation
@@ -91,10 +91,10 @@ type checker struct {
 
 type bindKey struct{ uid, node string }
 
-// A boundDecision is what a decision asks of one pod.
+// A boundDecision is a decision's effect on one pod.
 type boundDecision map[string]string // the node, by the pod's UID
 
-// Check returns what is wrong with a history, each rule's violations in the order in which they came about.
+// Check returns the violations of a history, each rule's in the order of time.
 func Check(r *Recording) []Violation {
 	c := &checker{Recording: r, bindings: map[bindKey][]uint64{}, evictions: map[string][]uint64{},
 		unbound: map[uint64]uint64{}, decisions: map[uint64]boundDecision{}}
@@ -118,11 +118,11 @@ func (c *checker) violated(rule Rule, format string, args ...any) {
 	c.found = append(c.found, Violation{rule, fmt.Sprintf(format, args...)})
 }
 
-// processes are those that noted something, sorted.
+// processes are the processes that noted something, sorted.
 func (c *checker) processes() []string { return slices.Sorted(maps.Keys(c.Notes)) }
 
-// readDecisions reads in the log what it asks for. It goes by the entries alone and knows nothing of the Machine: the
-// bind of a pod that waited is asked for by the decision that sets it free.
+// readDecisions finds the requested effects in the log. It uses the entries alone and knows nothing about the Machine:
+// the bind of a pod that waited is requested by the decision that releases it.
 func (c *checker) readDecisions() {
 	waiting := map[string]string{} // the node on which a pod is held
 	for _, e := range c.Entries {
@@ -155,7 +155,7 @@ func (c *checker) readDecisions() {
 	}
 }
 
-// checkObserved compares what was acknowledged and what was read, with the log in the end and with one another.
+// checkObserved compares the acknowledged entries and the read ones, with the log at the end and with one another.
 func (c *checker) checkObserved() {
 	type observed struct{ hash, by string }
 	first := map[uint64]observed{}
@@ -182,7 +182,7 @@ func (c *checker) checkObserved() {
 	}
 }
 
-// checkReleased looks for the decision behind every effect that was given out.
+// checkReleased finds the decision for every released effect.
 func (c *checker) checkReleased() {
 	for _, name := range c.processes() {
 		durable := uint64(0)
@@ -218,7 +218,7 @@ func (c *checker) checkBacked(name string, n Note) {
 	}
 }
 
-// entryText says what an entry is.
+// entryText describes an entry.
 func (c *checker) entryText(seq uint64) string {
 	if seq == 0 || seq > uint64(len(c.Entries)) {
 		return "nothing"
@@ -230,7 +230,7 @@ func (c *checker) entryText(seq uint64) string {
 	return fmt.Sprintf("%T", e.Payload)
 }
 
-// checkCalls compares what the cluster was asked for with what was released by the same process.
+// checkCalls compares the requests to the cluster with the effects released by the same process.
 func (c *checker) checkCalls() {
 	type key struct{ by, effect, uid, node string }
 	released := map[key]bool{}
@@ -248,10 +248,10 @@ func (c *checker) checkCalls() {
 	}
 }
 
-// checkNodes looks for pods that were sent to two nodes, although the first bind had not failed when the second was
+// checkNodes finds pods that were sent to two nodes, although the first bind had not failed when the second was
 // decided.
 func (c *checker) checkNodes() {
-	nodes := map[string][]uint64{} // the decisions by which a pod was sent to nodes
+	nodes := map[string][]uint64{} // the decisions that sent a pod to nodes
 	for _, name := range c.processes() {
 		for _, n := range c.Notes[name] {
 			if n.What == Released && n.Effect == "bind" && !slices.Contains(nodes[n.UID], n.Last) {
@@ -300,8 +300,8 @@ func (c *checker) checkGangs() {
 	}
 }
 
-// checkWorld looks for pods of the log that the cluster no longer has. The last pods came when everything else had
-// gone: whoever has placed them knows about that. Without that nothing can be said.
+// checkWorld finds pods of the log that the cluster no longer has. The last pods came after all deletions, so a
+// scheduler that has placed them knows about the deletions. If they are not placed, checkWorld finds nothing.
 func (c *checker) checkWorld() {
 	if len(c.Waiting) > 0 {
 		return
@@ -351,7 +351,7 @@ func (c *checker) checkReplay() {
 	}
 }
 
-// checkEnds looks at why schedulers ended.
+// checkEnds checks why schedulers ended.
 func (c *checker) checkEnds() {
 	for _, name := range c.processes() {
 		for _, n := range c.Notes[name] {
@@ -370,9 +370,8 @@ func (c *checker) checkEnds() {
 // endExpected is the Effect of the note Failed of a scheduler that ends as it must, see isExpected.
 const endExpected = "expected"
 
-// isExpected reports whether a scheduler ends as it must when servers do not answer, or refuse what they are asked:
-// that an append has failed, with an outcome that is not known or with the refusal of a server, or that the log cannot
-// be opened.
+// isExpected reports whether a scheduler may end because of err, when servers do not answer or refuse requests. An
+// append may fail, with an unknown outcome or a server's refusal, and the log may fail to open.
 func isExpected(err error) bool {
 	var conflict *eventlog.ConflictError
 	var entry *eventlog.EntryError

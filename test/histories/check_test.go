@@ -26,8 +26,8 @@ type recorder struct {
 	Recording
 }
 
-// goodRecording is one in which nothing is wrong: two schedulers, of which the second takes the log over, pods, a gang
-// that fits and one that does not, a bind that fails, and a node that comes later.
+// goodRecording has no violation. It has two schedulers, of which the second takes over the log, pods, a gang that
+// fits and one that does not, a bind that fails, and a node that comes later.
 func goodRecording(t *testing.T) *Recording {
 	t.Helper()
 	c := newLocalCluster(t)
@@ -337,7 +337,7 @@ func moveDecision(r *Recording, n *Note) {
 	d.Node, n.Node = "node-9", "node-9"
 }
 
-// plantMissing takes a decision out of the log and closes the gap, with the notes of what was released after it.
+// plantMissing removes a decision from the log and closes the gap, with the notes about effects released after it.
 func plantMissing(_ *testing.T, r *Recording) {
 	i := slices.IndexFunc(r.Entries, func(e eventlog.Entry) bool {
 		d, ok := e.Payload.(*eventlog.Decision)

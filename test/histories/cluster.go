@@ -23,10 +23,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A cluster is the virtual cluster: as much of an API server as schedulers ask for. It has nodes, pods and PodGroups,
-// which are listed and watched, takes binds and deletions, and records who asked for them. It gives out the lease, too.
+// A cluster is the virtual cluster: the part of an API server that schedulers need. It has nodes, pods and PodGroups,
+// which can be listed and watched, accepts binds and deletions, and records who requested them. It also owns the
+// lease.
 //
-// As in Kubernetes a bind names the pod's UID, and a pod that has a node, or is gone, is not bound.
+// As in Kubernetes a bind names the pod's UID, and a pod that has a node, or is deleted, is not bound.
 type cluster struct {
 	listen net.Listener
 	http   http.Server
@@ -39,7 +40,7 @@ type cluster struct {
 	calls   []Call
 	uids    int
 	lease   lease
-	hangs   int // how many faults keep it from answering binds
+	hangs   int // number of faults that keep it from answering binds
 }
 
 // A clusterChange is one change of an object.
@@ -58,11 +59,11 @@ type Call struct {
 	Done   bool   // the cluster has done it
 }
 
-// A lease says which process may lead. It is a hint, and lies while a fault has it do so.
+// A lease says which process may lead. It is a hint, and lies while a fault makes it.
 type lease struct {
 	holder string
 	asked  time.Time      // by the holder
-	lies   map[string]int // how many faults tell everyone, "" alone, that it leads, or one that it does not
+	lies   map[string]int // number of faults that tell everyone, "" alone, that it leads, or one that it does not
 }
 
 // served are the resources that the cluster has, by API group and version.
@@ -104,7 +105,7 @@ func nameOf(o eventlog.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// put makes or changes an object. One that is made is given a UID.
+// put makes or changes an object. A new one gets a UID.
 func (c *cluster) put(res eventlog.Resource, o eventlog.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +124,7 @@ func (c *cluster) set(res eventlog.Resource, o eventlog.Object) {
 	c.note(res, kind, o)
 }
 
-// remove takes an object away, if it is there.
+// remove removes an object, if it exists.
 func (c *cluster) remove(res eventlog.Resource, name types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +190,7 @@ func (c *cluster) groups() (out []*schedulingv1beta1.PodGroup) {
 	return out
 }
 
-// called returns what schedulers asked for.
+// called returns the schedulers' requests.
 func (c *cluster) called() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +205,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, c.mayLead(r.FormValue("by")))
 		return
 	case "vacate":
-		c.vacated(r.FormValue("of"))
+		c.release(r.FormValue("of"))
 		return
 	case "api":
 		c.serveGroup(w, r, parts[1], parts[2:])
@@ -345,7 +346,7 @@ func (c *cluster) servePod(w http.ResponseWriter, r *http.Request, name types.Na
 	}
 }
 
-// hang has one more fault, or, for -1, one less, keep binds from being carried out and answered.
+// hang adds a fault, or, for -1, removes one, that keeps binds from being carried out and answered.
 func (c *cluster) hang(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -354,7 +355,7 @@ func (c *cluster) hang(by int) {
 	c.changed = make(chan struct{})
 }
 
-// answers waits until binds are answered. It reports whether the client waits for that still.
+// answers waits until binds are answered. It reports whether the client still waits.
 func (c *cluster) answers(ctx context.Context) bool {
 	for {
 		c.mu.Lock()
@@ -438,8 +439,8 @@ func (c *cluster) mayLead(by string) bool {
 	return l.holder == by
 }
 
-// vacated takes the lease from a process.
-func (c *cluster) vacated(of string) {
+// release takes the lease from a process.
+func (c *cluster) release(of string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lease.holder == of {
@@ -447,14 +448,14 @@ func (c *cluster) vacated(of string) {
 	}
 }
 
-// holder returns who may lead, "" for nobody.
+// holder returns the process that may lead, "" for none.
 func (c *cluster) holder() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lease.holder
 }
 
-// lie has everyone told that it may lead; honest ends one such lie.
+// lie makes the lease tell everyone that it may lead; honest ends one such lie.
 func (c *cluster) lie() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

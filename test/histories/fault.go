@@ -11,11 +11,11 @@ import (
 // leading means the scheduler that leads, or the server that leads the stream, at that moment.
 const leading = -1
 
-// A Fault is something that goes wrong for a while.
+// A Fault is a disturbance that lasts for a while.
 type Fault struct {
-	// At is the time at which it begins, and For how long it lasts. What happens in a moment has no For.
+	// At is the time at which it begins, and For its duration. A momentary fault has no For.
 	At, For time.Duration
-	// What goes wrong.
+	// The disturbance.
 	What mishap
 }
 
@@ -27,10 +27,10 @@ func (f Fault) String() string {
 	return fmt.Sprintf("at %s for %s: %s", f.At, f.For, f.What)
 }
 
-// A mishap is what a fault does to a history.
+// A mishap is the effect of a fault on a history.
 type mishap interface {
 	fmt.Stringer
-	// begin begins it, and returns what ends it; nil for one of a moment.
+	// begin begins it, and returns the function that ends it; nil for a momentary one.
 	begin(h *history) (end func() error, err error)
 }
 
@@ -68,7 +68,7 @@ func (h *history) goWrong() {
 			h.failed(fmt.Errorf("%s: %w", now.name, err))
 		}
 	}
-	h.mendServers()
+	h.restartEnded()
 }
 
 // several are mishaps that begin together, in order, and end together, in the opposite one.

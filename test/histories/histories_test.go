@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/histories"
 )
 
-// together is how many histories are made at the same time: most of one is waiting.
+// together is the number of histories made at the same time: most of the time they wait.
 const together = 4
 
 func TestMain(m *testing.M) {
@@ -143,8 +143,8 @@ func TestHistoriesInARealNetwork(t *testing.T) {
 // seedVariable names the seed of the one random history that is to be made.
 const seedVariable = "ROLLCALL_HISTORY"
 
-// TestRandomHistories makes random histories: with ROLLCALL_HISTORY set that of this seed, with ROLLCALL_SOAK 200 of
-// seeds that nobody has chosen, and else always the same ten.
+// TestRandomHistories makes random histories: with ROLLCALL_HISTORY set the history of this seed, with ROLLCALL_SOAK
+// 200 with random seeds, and otherwise always the same ten.
 func TestRandomHistories(t *testing.T) {
 	var seeds []uint64
 	switch {

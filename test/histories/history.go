@@ -20,19 +20,19 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/smalldisk"
 )
 
-// servers is how many NATS servers a history has. All of them keep the log.
+// servers is the number of NATS servers of a history. All of them keep the log.
 const servers = 3
 
-// A Plan is a history to be made: who takes part, what is to be scheduled, and what goes wrong when. The same plan is
-// the same faults at the same times; what they hit depends on the machine.
+// A Plan describes a history to be made: the processes, the workload, and the faults with their times. The same plan
+// gives the same faults at the same times; their effect depends on the machine.
 type Plan struct {
 	// Name is for people.
 	Name string
-	// Seed is that of the workload.
+	// Seed is the workload's seed.
 	Seed uint64
-	// Schedulers is how many there are. Stubborn of them lead on until the log tells them otherwise.
+	// Schedulers is the number of schedulers. Stubborn of them keep leading until the log shows otherwise.
 	Schedulers, Stubborn int
-	// Patience is that of the schedulers' log.
+	// Patience is the patience of the schedulers' log.
 	Patience time.Duration
 	// Every is the time between two changes of the workload, on average.
 	Every time.Duration
@@ -45,11 +45,11 @@ type Plan struct {
 	// Networked says that schedulers, servers and the cluster are hosts of a network, see InNetwork; else they talk
 	// over proxies.
 	Networked bool
-	// Fill puts into the cluster what is there before anything else; nil for nothing.
+	// Fill puts objects into the cluster before anything else; nil for none.
 	Fill func(*cluster)
-	// Takeovers is how many times another scheduler has to take the lead, at least: else the faults were none.
+	// Takeovers is the least number of takeovers: with fewer, the faults had no effect.
 	Takeovers int
-	// Faults are what goes wrong, and Lasts when that is over.
+	// Faults are the faults, and Lasts the time at which all of them are over.
 	Faults []Fault
 	Lasts  time.Duration
 }
@@ -64,8 +64,8 @@ func (p Plan) String() string {
 	return out
 }
 
-// placedWithin is the time that after the end of all faults what fits has to be placed: many times as long as
-// elections, reconnections and backoffs take on a machine with other work.
+// placedWithin is the time, after the end of all faults, within which everything that fits has to be placed. It is
+// many times as long as elections, reconnections and backoffs take on a busy machine.
 const placedWithin = 90 * time.Second
 
 // A history is one that is being made.
@@ -83,8 +83,8 @@ type history struct {
 
 	mu     sync.Mutex
 	log    *os.File
-	over   bool // nothing is started any more
-	lost   bool // a scheduler has called the log damaged: nothing more will be placed
+	over   bool // no process is started any more
+	lost   bool // a scheduler has called the log damaged: it will place nothing else
 	wrong  error
 	tended sync.WaitGroup
 }
@@ -93,12 +93,12 @@ type history struct {
 type natsServer struct {
 	name, store string
 	host        string          // its address
-	disk        *smalldisk.Disk // nil for the usual one
+	disk        *smalldisk.Disk // nil for the default one
 
 	mu      sync.Mutex
 	process *process
 	ports   serverPorts // zero while it does not run
-	down    int         // how many faults keep it from running
+	down    int         // number of faults that keep it from running
 }
 
 // addr is the address of one of the server's ports.
@@ -111,7 +111,7 @@ type scheduling struct {
 	mu      sync.Mutex
 	process *process
 	id      string // of the process
-	runs    int    // how many processes there were
+	runs    int    // number of processes so far
 	down    int
 }
 
@@ -289,7 +289,7 @@ const (
 	anyPort        = server.RANDOM_PORT
 )
 
-// listen listens for those who ask the virtual cluster.
+// listen listens for clients of the virtual cluster.
 func (h *history) listen() (net.Listener, error) {
 	if h.network != nil {
 		return h.network.listen(apiServer, clusterPort)
@@ -320,7 +320,7 @@ func (h *history) makeLinks() error {
 	return nil
 }
 
-// makeLink makes a link from one to another; the port is that of the other in a network.
+// makeLink makes a link from one host to another; port is the port of the other in a network.
 func (h *history) makeLink(from, to, port string) (err error) {
 	name := linkName(from, to)
 	if h.network != nil {
@@ -382,7 +382,7 @@ func (h *history) startServer(s *natsServer) error {
 	return nil
 }
 
-// lose has nothing lead to a server that is about to end: another process may get its ports.
+// lose disconnects all links from a server that is about to end: another process may get its ports.
 func (h *history) lose(s *natsServer) {
 	for _, other := range h.servers {
 		h.link(other.name, s.name).lead("")
@@ -393,7 +393,7 @@ func (h *history) lose(s *natsServer) {
 	s.ports = serverPorts{}
 }
 
-// logName is the log's name for a scheduler, or, for "", for whoever is not linked.
+// logName is the log's name for a scheduler, or, for "", for a process without links.
 func (h *history) logName(of string, patience time.Duration) string {
 	var hosts []string
 	for _, s := range h.servers {
@@ -429,7 +429,7 @@ func (h *history) startScheduler(i int) error {
 	return nil
 }
 
-// restartAfter is the time that after its end a scheduler is started again.
+// restartAfter is the pause between the end of a scheduler and its restart.
 const restartAfter = 100 * time.Millisecond
 
 // tend starts a scheduler again whenever it has ended, until the history is over.
@@ -515,9 +515,9 @@ func (h *history) end() {
 }
 
 const (
-	// readWithin is the time that reading the log may take in the end.
+	// readWithin is the time for reading the log at the end.
 	readWithin = time.Minute
-	// heardWithin is after how much time every server knows what the others have: they elect a leader and catch up.
+	// heardWithin is the time within which every server learns the others' data: they elect a leader and catch up.
 	heardWithin = 20 * time.Second
 )
 
@@ -539,7 +539,7 @@ func (h *history) record(waiting []string) (*Recording, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
 	r.Reading = h.readLog(ctx, r)
-	// A server that was cut off says for some seconds that the log ends where it did for it. What is lost stays lost.
+	// A server that was cut off reports for some seconds the old end of the log. Lost entries stay lost.
 	for began := time.Now(); len(r.Entries) < r.acknowledged() && time.Since(began) < heardWithin; {
 		h.say("a server says that the log has %d entries, and %d were acknowledged: it is read again", len(r.Entries),
 			r.acknowledged())

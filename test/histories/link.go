@@ -22,23 +22,23 @@ func (w way) String() string {
 }
 
 // A link is the network from one process to another: a TCP proxy, whose port stays the same for the whole history
-// whatever port the other process gets. While a direction is cut, what is sent that way is held, as TCP would hold it,
-// and arrives once the link is mended, even if its sender is dead by then. A broken link closes its connections.
+// whatever port the other process gets. While a direction is cut, its data is held, as TCP would hold it, and arrives
+// once the link is repaired, even if its sender is dead by then. A broken link closes its connections.
 //
-// In a network of real hosts there is no proxy: a cut is one of the network's.
+// In a network of real hosts there is no proxy: a cut is a cut of the network.
 type link struct {
 	name   string
 	listen net.Listener
 	wire   *wire // nil for a proxy
 
-	mu     sync.Mutex
-	mended sync.Cond // a cut has ended, or the link
-	target string    // "" while nobody listens there
-	cuts   [4]int    // how many faults cut a direction, by way
-	broken int       // how many faults refuse connections
-	closed bool
-	conns  map[net.Conn]bool
-	seen   func(chunk []byte) // is shown once what is sent up, if it is a publish, before it continues
+	mu       sync.Mutex
+	repaired sync.Cond // a cut has ended, or the link
+	target   string    // "" while no process listens there
+	cuts     [4]int    // number of faults that cut a direction, by way
+	broken   int       // number of faults that refuse connections
+	closed   bool
+	conns    map[net.Conn]bool
+	seen     func(chunk []byte) // called with data sent up, if it is a publish, before the data is passed on
 }
 
 func newLink(name string) (*link, error) {
@@ -47,7 +47,7 @@ func newLink(name string) (*link, error) {
 		return nil, fmt.Errorf("link %s: %w", name, err)
 	}
 	l := &link{name: name, listen: listen, conns: map[net.Conn]bool{}}
-	l.mended.L = &l.mu
+	l.repaired.L = &l.mu
 	go l.accept()
 	return l, nil
 }
@@ -58,10 +58,10 @@ type wire struct {
 	from, to, port string
 }
 
-// errNoProxy is the panic of what only a proxy can do.
+// errNoProxy is the panic of a fault that only a proxy can perform.
 const errNoProxy = "this fault needs links that are proxies"
 
-// addr is the place where to connect.
+// addr is the address to connect to.
 func (l *link) addr() string {
 	if l.wire != nil {
 		return net.JoinHostPort(l.wire.network.addrOf(l.wire.to), l.wire.port)
@@ -76,7 +76,7 @@ func (l *link) lead(target string) {
 	l.target = target
 }
 
-// cut holds what is sent a way; mend ends one cut of it.
+// cut holds the data of a direction; repair ends one cut of it.
 func (l *link) cut(w way) {
 	if l.wire != nil {
 		l.wire.change(w, l.wire.network.cut)
@@ -91,9 +91,9 @@ func (l *link) cut(w way) {
 	}
 }
 
-func (l *link) mend(w way) {
+func (l *link) repair(w way) {
 	if l.wire != nil {
-		l.wire.change(w, l.wire.network.mend)
+		l.wire.change(w, l.wire.network.repair)
 		return
 	}
 	l.mu.Lock()
@@ -103,10 +103,10 @@ func (l *link) mend(w way) {
 			l.cuts[one]--
 		}
 	}
-	l.mended.Broadcast()
+	l.repaired.Broadcast()
 }
 
-// change cuts or mends ways.
+// change cuts or repairs directions.
 func (w *wire) change(ways way, change func(from, to string)) {
 	if ways&up != 0 {
 		change(w.from, w.to)
@@ -138,10 +138,10 @@ func (l *link) drop() {
 	for c := range l.conns { // any order
 		_ = c.Close()
 	}
-	l.mended.Broadcast()
+	l.repaired.Broadcast()
 }
 
-// watch has f shown the next publish of a log's writer before it continues; f nil takes that back.
+// watch calls f with the next publish of a log's writer before it is passed on; a nil f ends that.
 func (l *link) watch(f func(chunk []byte)) {
 	if l.wire != nil {
 		panic(errNoProxy)
@@ -203,7 +203,7 @@ func (l *link) carry(near net.Conn) {
 	delete(l.conns, far)
 }
 
-// copy carries one direction. When the sender is gone what it has sent still arrives, and then that.
+// copy copies one direction. When the sender has ended, its data still arrives, and then the end.
 func (l *link) copy(to, from net.Conn, w way) {
 	defer to.Close()
 	buf := make([]byte, 64<<10)
@@ -213,7 +213,7 @@ func (l *link) copy(to, from net.Conn, w way) {
 			return
 		}
 		if err != nil {
-			l.pass(to, nil, w) // nobody hears about a closed connection over a link that is cut
+			l.pass(to, nil, w) // a cut link does not show that a connection was closed
 			return
 		}
 	}
@@ -233,7 +233,7 @@ func (l *link) pass(to net.Conn, chunk []byte, w way) bool {
 		l.mu.Lock()
 	}
 	for l.cuts[w] > 0 && !l.closed && l.broken == 0 {
-		l.mended.Wait()
+		l.repaired.Wait()
 	}
 	l.mu.Unlock()
 	_, err := to.Write(chunk)

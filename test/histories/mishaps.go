@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// killScheduler kills a scheduler with SIGKILL; it is started again in the end.
+// killScheduler kills a scheduler with SIGKILL; it is started again at the end.
 type killScheduler struct{ Scheduler int }
 
 func (m killScheduler) String() string { return nameOfScheduler(m.Scheduler) + " is killed" }
@@ -77,14 +77,14 @@ func (m cutScheduler) begin(h *history) (func() error, error) {
 			if m.Broken {
 				l.join()
 			} else {
-				l.mend(m.Way)
+				l.repair(m.Way)
 			}
 		}
 		return nil
 	}, nil
 }
 
-// cutCluster cuts a scheduler off the virtual cluster, with what it asks of the lease.
+// cutCluster cuts a scheduler off the virtual cluster, and so off the lease.
 type cutCluster struct {
 	Scheduler int
 	Way       way
@@ -98,7 +98,7 @@ func (m cutCluster) begin(h *history) (func() error, error) {
 	l := h.link(h.schedulerAt(m.Scheduler).name, apiServer)
 	l.cut(m.Way)
 	return func() error {
-		l.mend(m.Way)
+		l.repair(m.Way)
 		return nil
 	}, nil
 }
@@ -131,7 +131,7 @@ func (m killServer) begin(h *history) (func() error, error) {
 	return func() error { return h.bringBack(s) }, err
 }
 
-// bringBack ends one fault of those that keep a server from running.
+// bringBack ends one fault that keeps a server from running.
 func (h *history) bringBack(s *natsServer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +141,8 @@ func (h *history) bringBack(s *natsServer) error {
 	return h.startServer(s)
 }
 
-// mendServers starts the servers again that have ended by themselves, as they may when they cannot write.
-func (h *history) mendServers() {
+// restartEnded restarts the servers that have ended on their own, as they may when they cannot write.
+func (h *history) restartEnded() {
 	for _, s := range h.servers {
 		s.mu.Lock()
 		if s.process.ended() {
@@ -169,13 +169,13 @@ func (m stopServer) begin(h *history) (func() error, error) {
 	return s.process.resume, s.process.suspend()
 }
 
-// cutServer cuts a server off the others. Way up is what it sends.
+// cutServer cuts a server off the others. Way up is the direction from it.
 type cutServer struct {
 	Server int
 	Way    way
 	Broken bool // the connections are closed, and new ones refused
-	// With are schedulers that are on its side of a partition; the others are cut off from it, and these from the other
-	// servers. nil leaves all schedulers be.
+	// With are schedulers on its side of a partition. The others are cut off from it, and these from the other
+	// servers. nil does not affect schedulers.
 	With []int
 }
 
@@ -201,7 +201,7 @@ func (m cutServer) begin(h *history) (func() error, error) {
 			return
 		}
 		l.cut(w)
-		undo = append(undo, func() { l.mend(w) })
+		undo = append(undo, func() { l.repair(w) })
 	}
 	for _, other := range h.servers {
 		if other != s {
@@ -254,8 +254,8 @@ func (moveStream) begin(h *history) (func() error, error) {
 	return nil, nil
 }
 
-// hangBinds has the cluster neither carry out nor answer any bind. Those of a scheduler that is killed meanwhile are
-// never carried out.
+// hangBinds stops the cluster from carrying out and answering binds. The binds of a scheduler that is killed meanwhile
+// are never carried out.
 type hangBinds struct{}
 
 func (hangBinds) String() string { return "the cluster answers no bind" }
@@ -281,21 +281,21 @@ func (lie) begin(h *history) (func() error, error) {
 	}, nil
 }
 
-// fillDisk has the disk of a server be full. The server, which may have given up JetStream, is started again in the
+// fillDisk makes the disk of a server full. The server, which may have given up JetStream, is started again at the
 // end.
 type fillDisk struct{ Server int }
 
 func (m fillDisk) String() string { return "the disk of " + nameOfServer(m.Server) + " is full" }
 
-// roomyDisk is the size of a disk that is not full any more.
-const roomyDisk = 64 << 20
+// enlargedDisk is the size of a disk after it was full.
+const enlargedDisk = 64 << 20
 
 func (m fillDisk) begin(h *history) (func() error, error) {
 	s := h.serverAt(m.Server)
 	h.say("the disk of %s is full", s.name)
 	s.disk.Fill(h.t)
 	return func() error {
-		s.disk.Resize(h.t, roomyDisk)
+		s.disk.Resize(h.t, enlargedDisk)
 		s.mu.Lock()
 		h.lose(s)
 		s.down++
@@ -316,8 +316,8 @@ func (p *Plan) fillsDisks() bool {
 	})
 }
 
-// restartServers shuts each server down and starts it again, one after the other, as an upgrade does: the next one when
-// the one before has everything. It is over when it returns.
+// restartServers shuts each server down and starts it again, one after the other, as an upgrade does: each once the
+// one before has caught up. It is over when it returns.
 type restartServers struct{}
 
 func (restartServers) String() string { return "the servers are restarted one after the other" }

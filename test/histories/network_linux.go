@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A network is one of real hosts: each has a network namespace of its own, joined by a cable to a router, which is the
-// namespace of the test's process. A cut is a rule of the router that drops the packets from one host to another; the
-// kernels of both do what they do in any network: they send again, wait longer each time, and give up. Nobody is told
-// that packets were dropped, and nothing is held to arrive later but what its sender sends again.
+// A network is a network of real hosts. Each has a network namespace of its own, joined by a cable to a router, which
+// is the namespace of the test's process. A cut is a rule of the router that drops the packets from one host to
+// another. The kernels of both do what they do in any network: they send again, wait longer each time, and give up.
+// Dropped packets are not reported, and arrive later only if their sender repeats them.
 type network struct {
 	failed func(error)
 
 	mu    sync.Mutex
 	hosts map[string]*host
-	cuts  map[[2]string]int // how many faults cut what goes from one host to another
+	cuts  map[[2]string]int // number of faults that cut the packets from one host to another
 }
 
 // A host is one in a network.
@@ -51,7 +51,7 @@ func newNetwork(names []string, failed func(error)) (*network, error) {
 }
 
 var (
-	madeHosts   int // in this process, by which addresses differ
+	madeHosts   int // in this process, to give them different addresses
 	madeHostsMu sync.Mutex
 )
 
@@ -153,10 +153,10 @@ func (n *network) listen(name, port string) (l net.Listener, err error) {
 // at calls f on a thread that is in a host.
 func (n *network) at(name string, f func() error) error { return n.hosts[name].within(f) }
 
-// cut drops what one host sends another, until as many calls of mend have come.
+// cut drops the packets from one host to another, until repair was called as often.
 func (n *network) cut(from, to string) { n.change(from, to, 1) }
 
-func (n *network) mend(from, to string) { n.change(from, to, -1) }
+func (n *network) repair(from, to string) { n.change(from, to, -1) }
 
 func (n *network) change(from, to string, by int) {
 	n.mu.Lock()
@@ -189,8 +189,8 @@ func (n *network) close() {
 const networkVariable = "ROLLCALL_HISTORIES_NETWORK"
 
 // InNetwork starts this test's binary again, with a network namespace of its own, in which the histories of real
-// networks can be made (Networked), and returns what it has written and how it ended. In that process run is false: it
-// continues. missing says what the machine lacks for it.
+// networks can be made (Networked). It returns the output and the error of that process. In that process run is false:
+// it continues. missing names the machine's missing prerequisites.
 func InNetwork(args ...string) (run bool, out []byte, missing string, err error) {
 	if os.Getenv(networkVariable) != "" {
 		return false, nil, "", becomeRouter()
@@ -222,7 +222,8 @@ func ownNetwork() *syscall.SysProcAttr {
 	return attr
 }
 
-// lacksNetworks says what this machine lacks for a network; "" for nothing. It tries it in a namespace of its own.
+// lacksNetworks names this machine's missing prerequisites for a network; "" for none. It tries it in a namespace of
+// its own.
 func lacksNetworks() string {
 	if _, err := exec.LookPath("ip"); err != nil {
 		return "ip, of iproute2, is not installed"

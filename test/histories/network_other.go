@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// A network is one of real hosts: only Linux has what it is made of.
+// A network is a network of real hosts, which is possible on Linux only.
 type network struct{}
 
 var errNoNetwork = errors.New("a network of real hosts needs the namespaces of Linux")
@@ -22,7 +22,7 @@ func (*network) at(string, func() error) error { return errNoNetwork }
 
 func (*network) cut(string, string) {}
 
-func (*network) mend(string, string) {}
+func (*network) repair(string, string) {}
 
 func (*network) close() {}
 

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A What says about what a note is.
+// A What is the kind of a note.
 type What string
 
-// What schedulers note.
+// The kinds of the schedulers' notes.
 const (
-	// Acknowledged: an append of entries First to Last has succeeded; Hash is that of the record of Last.
+	// Acknowledged: an append of entries First to Last has succeeded; Hash is the hash of Last's record.
 	Acknowledged What = "acknowledged"
 	// Seen: the log's reader, or its follower, was given entry Last with Hash.
 	Seen What = "seen"
@@ -32,8 +32,7 @@ const (
 	Damaged What = "damaged"
 )
 
-// A Note is what a process has noted before anything could come of it. It is in a file by then, which outlives the
-// process.
+// A Note is a fact that a process noted before it acted on it. By then it is in a file, which outlives the process.
 type Note struct {
 	At          time.Time
 	What        What
@@ -77,7 +76,7 @@ func (b *notebook) note(notes ...Note) {
 	}
 }
 
-// notesEnd is how the files of notes are named.
+// notesEnd ends the names of files of notes.
 const notesEnd = ".notes"
 
 // readNotes reads the notes of all processes in a folder, by process. A last line that was not completed is left out.

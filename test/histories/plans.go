@@ -8,7 +8,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 )
 
-// usual is what the written histories have in common.
+// usual is the common part of the written histories.
 func usual(name string, faults ...Fault) Plan {
 	p := Plan{
 		Name: name, Seed: 1, Schedulers: 2, Patience: 3 * time.Second, Every: 10 * time.Millisecond, Faults: faults,
@@ -21,7 +21,7 @@ func usual(name string, faults ...Fault) Plan {
 
 const ms = time.Millisecond
 
-// What may happen to the leading scheduler, and to all servers.
+// Faults of the leading scheduler, and of all servers.
 var (
 	sendsNothing   = cutScheduler{Scheduler: leading, Way: up}
 	hearsNothing   = cutScheduler{Scheduler: leading, Way: down}
@@ -41,14 +41,14 @@ func Written() []Plan {
 	var all []Plan
 	add := func(p Plan) { all = append(all, p) }
 
-	// The leader is suspended when it has published: its append may be in the stream, and it does not know. Another
-	// one takes over, and then the first one continues where it was.
+	// The leader is suspended after it has published: its append may be in the stream, and it does not know. Another
+	// one takes over, and then the first one continues.
 	add(usual("the leader is suspended in an append and goes on after a takeover",
 		Fault{300 * ms, 3000 * ms, atPublish{stopScheduler{leading}}},
 		Fault{4000 * ms, 2500 * ms, atPublish{several{sendsNothing, stopScheduler{leading}}}},
 	).stubborn(2))
 
-	// What a leader has published arrives when it is dead, and another one has the log.
+	// A leader's publish arrives after its death, when another one has the log.
 	add(usual("a publish arrives when its sender is dead and another has the log",
 		Fault{300 * ms, 2500 * ms, atPublish{several{sendsNothing, killScheduler{leading}}}},
 		Fault{3500 * ms, 2500 * ms, atPublish{several{sendsNothing, killScheduler{leading}}}},
@@ -63,28 +63,27 @@ func Written() []Plan {
 		Fault{5200 * ms, 200 * ms, atPublish{moveStream{}}},
 	).fat())
 
-	// A leader is killed whose binds were decided and not carried out: who takes over has to ask for them again.
+	// A leader is killed whose binds were decided and not carried out: its successor has to ask for them again.
 	add(usual("the leader is killed before its binds are carried out",
 		Fault{300 * ms, 2500 * ms, hangBinds{}}, Fault{1300 * ms, 1000 * ms, killScheduler{leading}},
 		Fault{3300 * ms, 2500 * ms, hangBinds{}}, Fault{4300 * ms, 1000 * ms, killScheduler{leading}},
 	))
 
-	// A leader that is cut off from the cluster misses what goes there. A standby that is behind with the log has seen
-	// it.
+	// A leader that is cut off from the cluster misses its events. A standby that lags behind the log has seen them.
 	add(usual("a standby that lags takes over from a leader that is cut off from the cluster",
 		Fault{500 * ms, 2500 * ms, cutCluster{leading, both}},
 		Fault{4000 * ms, 2500 * ms, several{cutCluster{leading, down}, killScheduler{1}}},
 	).slow())
 
-	// Of a leader that is cut off one way either nothing arrives or no answer does. Another one takes over; what the
-	// first one sent arrives when the link is mended.
+	// A leader is cut off one way: either its messages do not arrive, or the answers. Another one takes over; the
+	// first one's messages arrive when the link is repaired.
 	add(usual("the leader is cut off one way",
 		Fault{300 * ms, 2500 * ms, atPublish{several{hearsNothing, cutCluster{leading, both}}}},
 		Fault{3500 * ms, 2500 * ms, atPublish{several{sendsNothing, cutCluster{leading, both}}}},
 	).stubborn(2))
 
-	// The connection is lost when the leader has published, and when it can connect again another one has the log. What
-	// the first one publishes again is refused, and was never stored.
+	// The connection is lost when the leader has published, and when it can connect again another one has the log. The
+	// first one's repeated publish is refused, and was never stored.
 	add(usual("the leader connects again when another has taken over",
 		Fault{300 * ms, 2500 * ms, atPublish{several{connectionLost, cutCluster{leading, both}}}},
 		Fault{3500 * ms, 2500 * ms, atPublish{several{connectionLost, cutCluster{leading, both}}}},
@@ -117,7 +116,7 @@ func Written() []Plan {
 		Fault{6000 * ms, 2000 * ms, cutServer{Server: leading, Way: up}},
 	).stubborn(2).patient(8 * time.Second))
 
-	// The disk of the stream's leader is full, and then those of two servers.
+	// The disk of the stream's leader is full, and then the disks of two servers.
 	add(usual("full disks",
 		Fault{300 * ms, 2000 * ms, fillDisk{leading}},
 		Fault{4000 * ms, 1500 * ms, several{fillDisk{0}, fillDisk{1}}},
@@ -148,7 +147,7 @@ func Networked() []Plan {
 	).patient(8 * time.Second).fat())
 
 	// Schedulers and servers are on both sides of a partition: the leaders on the smaller one. In the second one the
-	// leading scheduler is killed there: what it has sent is never sent again.
+	// leading scheduler is killed there: its messages are never sent again.
 	add(usual("a partition with the leaders on the smaller side",
 		Fault{1000 * ms, 4000 * ms, several{
 			cutServer{Server: leading, Way: both, With: []int{leading}}, cutCluster{leading, both},

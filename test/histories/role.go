@@ -17,7 +17,7 @@ import (
 // roleVariable tells a process of the test's own binary which role it has in a history, as JSON.
 const roleVariable = "ROLLCALL_HISTORIES_ROLE"
 
-// roles are what one process of a history may be: one of them of a history.
+// roles are the possible roles of a process in a history; it has one of them.
 type roles struct {
 	Server    *serverRole    `json:",omitempty"`
 	Scheduler *schedulerRole `json:",omitempty"`
@@ -53,15 +53,15 @@ func takeRole(text string) error {
 
 func portOf(a net.Addr) int { return a.(*net.TCPAddr).Port }
 
-// A process is one of a history. What it writes to its standard error goes to a file.
+// A process is a process of a history. Its standard error goes to a file.
 type process struct {
 	cmd  *exec.Cmd
 	out  *bufio.Reader
 	done chan struct{} // closed when it has ended
-	err  error         // how, once it has
+	err  error         // its error, once it has ended
 
 	mu      sync.Mutex
-	stopped int // how many faults suspend it
+	stopped int // number of faults that suspend it
 }
 
 // startProcess starts this binary in a role. binary is another one to be started instead, if it is not "".
@@ -105,7 +105,7 @@ func (p *process) firstLine() ([]byte, error) {
 	return line, err
 }
 
-// signal sends a signal; that the process is gone is no error.
+// signal sends a signal; it is no error if the process has ended.
 func (p *process) signal(s syscall.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%v to process %d: %w", s, p.cmd.Process.Pid, err)

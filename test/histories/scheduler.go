@@ -31,19 +31,19 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// schedulerRole is what a process of a scheduler is told. It is what "rollcall run" is made of, with the log in
-// JetStream, on standby until it may lead; in place of a Lease it asks the test, which may lie.
+// schedulerRole is the configuration of a scheduler's process. It consists of the parts of "rollcall run", with the
+// log in JetStream, on standby until it may lead. Instead of a Lease it asks the test, which may lie.
 type schedulerRole struct {
-	Name     string // of this process: what it signs its requests and notes with
+	Name     string // of this process, for its requests and notes
 	Log      string // the log's name
-	Cluster  string // where the virtual cluster is
+	Cluster  string // the address of the virtual cluster
 	Dir      string // of its notes
-	Stubborn bool   // it leads until the log says otherwise, whatever the lease says
+	Stubborn bool   // it leads until the log shows otherwise, whatever the lease says
 	Slow     bool   // on standby it lags behind the log
 }
 
-// The lease: how often it is asked for, how long the answer is waited for, and after how long without one it counts as
-// lost.
+// The lease: the time between two requests, the time to wait for an answer, and the time without one after which it
+// counts as lost.
 const (
 	leaseEvery = 50 * time.Millisecond
 	leaseWait  = 300 * time.Millisecond
@@ -62,7 +62,7 @@ var errLeaseLost = errors.New("the lease is lost")
 // exitDamaged is the exit code of a scheduler that calls the log damaged.
 const exitDamaged = 4
 
-// exitCode is that of a process that ends because of err.
+// exitCode is the exit code of a process that ends because of err.
 func exitCode(err error) int {
 	if errors.As(err, new(*eventlog.DamagedError)) {
 		return exitDamaged
@@ -82,7 +82,7 @@ type member struct {
 	holds  atomic.Bool // the lease, by the last answer
 }
 
-// run schedules until the process is told to end, or something else than a lost lead ends it.
+// run schedules until the process is asked to end, or an error other than a lost lead ends it.
 func (r schedulerRole) run() (err error) {
 	m := &member{schedulerRole: r, leases: &http.Client{Timeout: leaseWait}}
 	if m.notes, err = openNotebook(r.Dir + "/" + r.Name + notesEnd); err != nil {
@@ -139,7 +139,7 @@ profiles:
 	return framework.EncodeConfig(cfg)
 }
 
-// report notes something and writes it to the standard error, for whoever reads a history that failed.
+// report notes something and writes it to the standard error, for people who read a failed history.
 func (m *member) report(n Note) {
 	m.notes.note(n)
 	m.say(fmt.Sprintf("%s %s", n.What, n.Text))
@@ -180,8 +180,8 @@ func (m *member) askLease(ctx context.Context) (holds bool, err error) {
 	return holds, json.Unmarshal(text, &holds)
 }
 
-// vacate takes the lease from a scheduler that is gone.
-func (m *member) vacate(ctx context.Context, name string) {
+// releaseLease takes the lease from a scheduler that has ended.
+func (m *member) releaseLease(ctx context.Context, name string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Cluster+"/vacate?of="+name, nil)
 	if err != nil {
 		return
@@ -281,7 +281,7 @@ func (t *tenure) followOnce(ctx context.Context, ready func()) error {
 				return
 			}
 			t.say("the leader is gone: " + name)
-			t.vacate(asking, name)
+			t.releaseLease(asking, name)
 		}
 	})
 	err = t.state.Follow(ctx, log, t.applied)
@@ -313,7 +313,7 @@ func (t *tenure) watch(ctx context.Context, watches *sync.WaitGroup, m *schedule
 	return nil
 }
 
-// slowness is the time that a slow standby takes for an entry more than others.
+// slowness is the additional time that a slow standby takes for an entry.
 const slowness = 10 * time.Millisecond
 
 // applied passes an entry of the log on to the watches.
@@ -331,7 +331,7 @@ func (t *tenure) options() engine.Options {
 	return engine.Options{Registry: plugins.NewRegistry(), Config: t.config, Version: "histories", Report: t.say}
 }
 
-// still says why an effect need not be sent any more.
+// still returns the reason why an effect need not be sent any more.
 func (t *tenure) still(e engine.Effect) error {
 	w := t.watcher.Load()
 	if w == nil {
@@ -423,7 +423,7 @@ func (t *tenure) open(ctx context.Context) (*jetstream.Log, error) {
 	}
 }
 
-// notedLog notes what the log acknowledges and what it gives to read.
+// notedLog notes the log's acknowledgements and the entries read from it.
 type notedLog struct {
 	*jetstream.Log
 	notes *notebook
@@ -443,7 +443,7 @@ func (l *notedLog) Append(ctx context.Context, expectedLast uint64, entries []ev
 	return nil
 }
 
-// Read implements eventlog.Reader. Its last entry is noted, whose hash is that of all before it too.
+// Read implements eventlog.Reader. It notes the last entry, whose hash covers all earlier ones.
 func (l *notedLog) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		last := uint64(0)
@@ -478,7 +478,7 @@ func (l *notedLog) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.R
 	}
 }
 
-// notedEffects notes what is given out to be carried out.
+// notedEffects notes the effects that are given out to be carried out.
 type notedEffects struct {
 	*effect.Effects
 	notes *notebook

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// serverRole is what a process of a NATS server is told.
+// serverRole is the configuration of a NATS server's process.
 type serverRole struct {
 	Name    string
 	Host    string      // the address that it listens at
@@ -21,11 +21,11 @@ type serverRole struct {
 	Cluster string      // the name of the cluster of servers
 	Store   string      // its folder
 	Routes  []string    // host:port of the links to all servers
-	Log     string      // its own log, for whoever reads the folder of a history that failed
+	Log     string      // its own log, for people who read the folder of a failed history
 	Usual   bool        // elections take the usual time
 }
 
-// serverPorts is what it tells: a line of JSON on its standard output, once it listens.
+// serverPorts is its output: a line of JSON on its standard output, once it listens.
 type serverPorts struct{ Client, Cluster int }
 
 // Elections of NATS servers take 4 to 9 seconds and the loss of a majority is noticed after 10. Here all of it is as
@@ -47,7 +47,7 @@ var lostQuorumInterval time.Duration
 //go:linkname lostQuorumCheck github.com/nats-io/nats-server/v2/server.lostQuorumCheck
 var lostQuorumCheck time.Duration
 
-// run is a NATS server, until the process is told to end.
+// run is a NATS server, until the process is asked to end.
 func (r serverRole) run() error {
 	if !r.Usual {
 		for _, d := range []*time.Duration{

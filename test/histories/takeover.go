@@ -20,22 +20,22 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Takeover is the time that it took until a gang was bound that came when the leading scheduler was killed, in a
-// cluster of some size. The scheduler that takes over was on standby, and had all of the log.
+// A Takeover is the duration of a takeover, in a cluster of some size, until a gang was bound that came when the
+// leading scheduler was killed. The scheduler that takes over was on standby, and had all of the log.
 type Takeover struct {
-	// Entries is how many the log had.
+	// Entries is the number of the log's entries.
 	Entries uint64
-	// Gone is the time at which it was noticed that the leader is gone, Leads when the log was open and the lead
-	// begun, TakenOver when the state was that of the log's last entry, First when the first member was bound, and All
-	// when all were: each counted from the kill.
+	// Gone is the time at which the leader's end was noticed. Leads is the time at which the log was open and the lead
+	// begun. TakenOver is the time at which the log's last entry was applied. First and All are the times at which the
+	// first member and all members were bound. Each counts from the kill.
 	Gone, Leads, TakenOver, First, All time.Duration
 }
 
-// nodeOfTakeover is how many CPUs each node of a Takeover has; each pod takes one.
+// nodeOfTakeover is the number of CPUs of each node of a Takeover; each pod takes one.
 const nodeOfTakeover = 64
 
-// MeasureTakeover makes a cluster of so many nodes with so many bound pods, has one scheduler log all of it, kills that
-// one, and measures how long another one needs to bind a gang of so many members.
+// MeasureTakeover makes a cluster with the given numbers of nodes and bound pods, and lets one scheduler log all of
+// it. It kills that one, and measures the time that another one needs to bind a gang of the given size.
 func MeasureTakeover(t testing.TB, nodes, pods, gang int) (Takeover, error) {
 	h, err := newHistory(t, Plan{
 		Name: fmt.Sprintf("takeover of %d nodes and %d pods", nodes, pods), Seed: 1, Schedulers: 2,
@@ -156,7 +156,7 @@ func (h *history) lastNote(process string, what What) (last Note) {
 	return last
 }
 
-// saidAfter returns how long after a time a scheduler has said something.
+// saidAfter returns the time from begun until a scheduler wrote something.
 func (h *history) saidAfter(name, what string, begun time.Time) (time.Duration, error) {
 	text, err := os.ReadFile(filepath.Join(h.dir, name+".err"))
 	if err != nil {

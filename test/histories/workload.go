@@ -15,29 +15,29 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// namespace is that of all pods.
+// namespace is the namespace of all pods.
 const namespace = "ml"
 
 // hopeless is the label of pods of gangs for which there is never room.
 const hopeless = "hopeless"
 
-// A workload is what comes and goes in a cluster: nodes, pods, gangs, and gangs for which there is never room. Its
-// choices are those of its seed; when it makes them depends on the clock.
+// A workload adds and removes objects of a cluster: nodes, pods, gangs, and gangs for which there is never room. Its
+// choices follow from its seed; their times depend on the clock.
 type workload struct {
 	cluster *cluster
 	rng     *rand.Rand
 	every   time.Duration // the time between two of its steps, on average
 	fat     bool          // pods have long labels, so that appends are more than one message
-	pods    int           // how many were made
+	pods    int           // number of pods made
 	gangs   int
 	nodes   int
-	bound   map[string]int // by UID, for how many steps a pod has been bound
+	bound   map[string]int // by UID, the number of steps for which a pod has been bound
 }
 
-// gangPriority is that of the members of gangs, for which pods of no gang are evicted.
+// gangPriority is the priority of the members of gangs, for which pods without a gang are evicted.
 const gangPriority int32 = 100
 
-// nodeCPU is how many CPUs a node has, and mostPods after how many pods no more come before some are gone.
+// nodeCPU is the number of CPUs of a node. At most mostPods pods exist: no more come until some have ended.
 const (
 	nodeCPU  = 8
 	mostPods = 60
@@ -90,7 +90,7 @@ func (w *workload) step() {
 
 // complete takes pods away that have run for a while, gangs as a whole.
 func (w *workload) complete() {
-	running := map[string]int{} // gangs: how many members have not run for long enough
+	running := map[string]int{} // gangs: number of members that have not run for long enough
 	pods := w.cluster.pods()
 	for _, p := range pods {
 		if p.Spec.NodeName != "" {

@@ -7,8 +7,8 @@ import (
 
 const driver = "gpu.example.com"
 
-// draw has devices be drawn apart until the function that it returns is called: a world is otherwise the same with and
-// without them.
+// draw makes devices come from a separate source of random numbers until back is called: a world is otherwise the same
+// with and without them.
 func (b *builder) draw() (back func()) {
 	b.rand, b.apart = b.apart, b.rand
 	return func() { b.rand, b.apart = b.apart, b.rand }
@@ -141,7 +141,7 @@ func (b *builder) claim(kind, name, namespace string) object {
 	}
 }
 
-// addDevices has a pod claim devices: of its own, or those of a claim that others have too.
+// addDevices makes a pod claim devices: its own, or the devices of a claim that others have too.
 func (b *builder) addDevices(spec object, namespace string) {
 	defer b.draw()()
 	if b.recorded || !b.has("devices") {

@@ -54,7 +54,7 @@ func (b *builder) makeNodes() {
 	}
 }
 
-// planNode says when a node joins, fails and is cordoned. The first node is always there.
+// planNode sets when a node joins, fails and is cordoned. The first node always exists.
 func (b *builder) planNode(node object, i int) {
 	joins := time.Duration(0)
 	if i > 0 && b.chance(15) {

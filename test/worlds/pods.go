@@ -54,7 +54,7 @@ func (b *builder) pod(name, namespace string) object {
 	return pod
 }
 
-// podSpec makes what a pod asks for.
+// podSpec makes a pod's requests.
 func (b *builder) podSpec(namespace string) object {
 	requests := object{}
 	for key, value := range one(b, b.shapes...) {
@@ -117,7 +117,7 @@ func (b *builder) addContainers(spec object) {
 	}
 }
 
-// addPlacement adds what the pod asks of its node.
+// addPlacement adds the pod's requirements on its node.
 func (b *builder) addPlacement(spec object) {
 	if b.has("nodeSelector") {
 		spec["nodeSelector"] = one(b, object{"disk": "ssd"}, object{zone: "a"}, object{zone: "b"},
@@ -150,7 +150,7 @@ func (b *builder) addPlacement(spec object) {
 	}
 }
 
-// addNeighbours adds what the pod asks of other pods.
+// addNeighbours adds the pod's requirements on other pods.
 func (b *builder) addNeighbours(spec object) {
 	term := func() object {
 		return object{
@@ -259,7 +259,7 @@ func (b *builder) job(name, namespace string, at time.Duration, parallelism, com
 	b.pods += completions
 }
 
-// clone copies an object, with what is in it.
+// clone makes a deep copy of an object.
 func clone(o object) object {
 	out := object{}
 	for key, value := range o {

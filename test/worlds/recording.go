@@ -29,7 +29,7 @@ type line struct {
 	at time.Duration
 }
 
-// resources are those of the log, by kind, and by API group where kinds have the same name.
+// resources are the log's resources, by kind, and by API group where kinds have the same name.
 var resources = map[string]string{
 	"Node": "nodes", "Pod": "pods", "PriorityClass": "priorityclasses.scheduling.k8s.io",
 	"PodDisruptionBudget": "poddisruptionbudgets.policy", "StorageClass": "storageclasses.storage.k8s.io",
@@ -139,7 +139,7 @@ func (b *builder) recording() []byte {
 		}
 		lines = append(lines, b.lifeOf(o, at)...)
 		if b.has("recreated") {
-			// A pod that ran is left out: it may end later here than there, and then there are two of its name.
+			// Leave out a pod that ran: it may end later here than there, and then there are two of its name.
 			gone := lines[len(lines)-1]
 			if gone.Kind == "Deleted" && lines[len(lines)-2].Kind != "BindResult" {
 				again := b.identified(o)
@@ -150,7 +150,7 @@ func (b *builder) recording() []byte {
 	return write(lines)
 }
 
-// lifeOf is what a log tells about a pod.
+// lifeOf returns the lines of a log about a pod.
 func (b *builder) lifeOf(pod object, at time.Duration) []line {
 	lines := []line{upserted(at, pod)}
 	spec := into(pod, "spec")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// World is what a simulation is given.
+// World is the input of a simulation.
 type World struct {
 	Seed uint64
 	// Nodes, Workload and Config are the contents of files; Config is empty for the default configuration.
@@ -88,7 +88,7 @@ type builder struct {
 	pods       int
 	args       []string
 
-	// style is how likely a pod has each feature, in percent.
+	// style has the probability of each feature of a pod, in percent.
 	style map[string]int
 	// shapes are the requests that pods choose from: few, so that ties are common.
 	shapes   []object
@@ -126,7 +126,8 @@ func (b *builder) name(word string) string {
 	return fmt.Sprintf("%s-%d", word, b.names[word])
 }
 
-// features are what a pod or a gang can have, with how likely that is in a world that has the feature at all.
+// features are the possible features of a pod or a gang, with their probability in a world that has the feature at
+// all.
 var features = []struct {
 	name           string
 	world, percent int

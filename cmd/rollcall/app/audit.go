@@ -69,7 +69,7 @@ func (a *orderAudit) run(cmd *cobra.Command, name string) error {
 	if err := a.out.check(); err != nil {
 		return err
 	}
-	log, err := a.open(cmd.Context(), name)
+	log, err := a.open(cmd, name)
 	if err != nil {
 		return err
 	}

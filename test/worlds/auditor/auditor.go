@@ -11,50 +11,50 @@ import (
 	"time"
 )
 
-// one is the room for a pod that every pod takes of its node.
+// one is the number of pods that a pod counts as against its node's limit of pods.
 var one = big.NewRat(1, 1)
 
-// Finding is something that is wrong with a log.
+// Finding is a fault of a log.
 type Finding struct {
 	// Check is the name of the check that found it, one of Checks.
 	Check string
-	// Seq is the entry at which it was found; 0 for something about the log as a whole.
+	// Seq is the entry at which it was found; 0 for a fault of the log as a whole.
 	Seq uint64
-	// Message says what is wrong.
+	// Message describes the fault.
 	Message string
 }
 
 // String implements fmt.Stringer.
 func (f Finding) String() string { return fmt.Sprintf("%s: entry %d: %s", f.Check, f.Seq, f.Message) }
 
-// Report is what an audit found.
+// Report is the result of an audit.
 type Report struct {
 	Findings []Finding
-	// Asked counts, for each check, how often it had something to look at.
+	// Asked counts, for each check, the number of times that it had something to check.
 	Asked map[string]int
-	// Entries, Placements and Releases count what the log has.
+	// Entries, Placements and Releases count the log's contents.
 	Entries, Placements, Releases int
 }
 
-// auditor goes through a log, entry by entry.
+// auditor reads a log, entry by entry.
 type auditor struct {
 	*state
 	report Report
 	last   *entry
-	// seen are the pods that ever were, by namespace/name, with how many of each name there were.
+	// seen has the number of pods of each namespace/name that ever existed.
 	seen map[string]int
-	// reserved are the reservations that stand, by profile, and promised the earliest time that an entity had.
+	// reserved are the present reservations, by profile, and promised the earliest time of each entity's reservations.
 	reserved map[string]*reservation
-	// evictions are pods that a Decision asked to be evicted, with the Decision.
+	// evictions are pods whose eviction a Decision requested, with the Decision.
 	evictions map[string]uint64
 	// recorded says that the workload is another log: pods end as they did there, whatever they declare.
 	recorded bool
-	// lost counts, by namespace/name, pods that were evicted or went with their node: others may come in their place.
+	// lost counts, by namespace/name, pods that were evicted or lost with their node: others may replace them.
 	lost map[string]int
 }
 
-// Audit reads what `rollcall log cat` printed of a simulation and returns what is wrong with it. inputs are what the
-// simulation was given. An error is one of reading: what is no log at all is not audited.
+// Audit reads the output of `rollcall log cat` for a simulation and returns the log's faults. inputs are the
+// simulation's inputs. An error means that the output could not be read: then there is no audit.
 func Audit(log io.Reader, inputs Inputs) (Report, error) {
 	a := &auditor{
 		state: newState(), seen: map[string]int{}, reserved: map[string]*reservation{}, evictions: map[string]uint64{},
@@ -84,15 +84,15 @@ func Audit(log io.Reader, inputs Inputs) (Report, error) {
 	return a.report, a.accounted(inputs)
 }
 
-// asked notes that a check has something to look at.
+// asked notes that a check has something to check.
 func (a *auditor) asked(check string) { a.report.Asked[check]++ }
 
-// find notes what a check found.
+// find notes a finding of a check.
 func (a *auditor) find(check, format string, args ...any) {
 	a.report.Findings = append(a.report.Findings, Finding{check, a.seq, fmt.Sprintf(format, args...)})
 }
 
-// entry takes in an entry, and checks it against what was known before.
+// entry adds an entry, and checks it against the earlier ones.
 func (a *auditor) entry(e *entry) error {
 	if e.Time.After(a.now) && a.last != nil {
 		a.checkInstant(e)
@@ -130,7 +130,7 @@ func (a *auditor) entry(e *entry) error {
 		if e.Outcome == "GivenUp" || e.Outcome == "Withdrawn" {
 			delete(a.evictions, e.UID) // the pod stays
 		}
-	case "ExtenderResult", "Tick": // what extenders say is for the next cycle of the pod
+	case "ExtenderResult", "Tick": // the answers of extenders are for the next cycle of the pod
 	default:
 		return fmt.Errorf("kind %q is not known", e.Kind)
 	}
@@ -160,7 +160,7 @@ func (a *auditor) checkOrder(e *entry) {
 	}
 }
 
-// changed notes what came with an input: a pod that is new, and what no reservation could foresee.
+// changed notes the effects of an input: a new pod, and a change that no reservation could foresee.
 func (a *auditor) changed(e *entry) {
 	if e.Resource != "pods" && e.Resource != "persistentvolumes" && e.Resource != "persistentvolumeclaims" {
 		a.breakPromises()
@@ -178,7 +178,7 @@ func (a *auditor) changed(e *entry) {
 	}
 }
 
-// checkSameName checks that no two pods of one name are there at once.
+// checkSameName checks that no two pods of one name exist at once.
 func (a *auditor) checkSameName(p *pod) {
 	const check = "names"
 	a.asked(check)
@@ -189,7 +189,7 @@ func (a *auditor) checkSameName(p *pod) {
 	}
 }
 
-// decided takes in a Decision.
+// decided adds a Decision.
 func (a *auditor) decided(d *decision) error {
 	p, err := a.podOf(d.UID)
 	if err != nil || p.name != d.Pod {
@@ -203,7 +203,7 @@ func (a *auditor) decided(d *decision) error {
 	if d.Group != p.gang {
 		a.find("gang-minimum", "pod %s is of the gang %q, and the Decision says %q", p.name, p.gang, d.Group)
 	}
-	if d.Outcome != "Reserved" && d.Outcome != "Asked" { // which are no turn
+	if d.Outcome != "Reserved" && d.Outcome != "Asked" { // these are no turn
 		a.checkHeld(a.entityOf(p))
 	}
 	a.checkTurnedAway(p, d)
@@ -250,7 +250,7 @@ func (a *auditor) rejected(uid string) {
 	}
 }
 
-// carryOut makes the rest of a Decision known: who may continue, who has to go, who is nominated.
+// carryOut applies the rest of a Decision: pods that may continue, pods to evict, and nominations.
 func (a *auditor) carryOut(d *decision) {
 	for _, uid := range d.Allowed {
 		p, err := a.podOf(uid)
@@ -279,7 +279,7 @@ func (a *auditor) carryOut(d *decision) {
 	}
 }
 
-// place takes in that a pod has a node.
+// place notes that a pod has a node.
 func (a *auditor) place(p *pod, d *decision) {
 	if p.stage == held && p.node == d.Node && d.Outcome == "Scheduled" { // the end of its wait
 		p.stage, p.waitUntil, p.placed = going, time.Time{}, a.now
@@ -306,8 +306,8 @@ func (a *auditor) place(p *pod, d *decision) {
 	}
 }
 
-// nominate takes in what a Decision says about where room is kept for a pod. A Decision that gives it the node which
-// its object names, and evicts nobody for it, only repeats that.
+// nominate records a Decision's nomination of a pod. A Decision that gives it the node which its object names, and
+// evicts no pod for it, only repeats that.
 func (p *pod) nominate(node string, anew bool) {
 	switch {
 	case node == "":
@@ -318,7 +318,7 @@ func (p *pod) nominate(node string, anew bool) {
 	p.nominated = node
 }
 
-// bindResult checks that a bind follows from a Decision, and takes in how it ended.
+// bindResult checks that a bind follows from a Decision, and records its result.
 func (a *auditor) bindResult(e *entry) {
 	const check = "effects"
 	a.asked(check)
@@ -345,7 +345,7 @@ func (a *auditor) bindResult(e *entry) {
 	}
 }
 
-// left checks that a pod that is gone has had its end: its time is over, its node is gone, or it was evicted.
+// left checks that a pod that has ended had a reason: its time is over, its node is lost, or it was evicted.
 func (a *auditor) left(p *pod) {
 	const check = "endings"
 	a.asked(check)

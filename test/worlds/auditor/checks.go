@@ -1,9 +1,9 @@
 package auditor
 
-// Check is one thing that an audit looks at.
+// Check is one subject of an audit.
 type Check struct{ Name, Holds string }
 
-// Checks returns all checks, with what each of them says about a log.
+// Checks returns all checks, with the rule that each of them checks.
 func Checks() []Check {
 	return []Check{
 		{"order", "entries are numbered without a gap; time and epochs never go back"},

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A search for devices that knows claims of plain devices only, and says where it does not know: which devices other
-// claims can have, it does not ask.
+// A search for devices that understands only claims of plain devices, and reports where it does not know. It does not
+// consider the devices that other claims could have.
 
 // resourceClaimsOf are the claims of a pod, each once. known is false if one that is made for the pod is not named yet.
 func (p *pod) resourceClaimsOf() (names []string, known bool) {
@@ -38,7 +38,8 @@ func (s *state) usersOf(claim string) (users []*pod) {
 	return users
 }
 
-// leftAllocated are the claims that have devices once the pods of gone are: those that others use, or nobody.
+// leftAllocated are the claims that still have devices after the pods of gone have ended: the ones with other users,
+// or without any.
 func (s *state) leftAllocated(gone without) map[string]*allocation {
 	all := s.allocated()
 	for name := range all {
@@ -57,8 +58,8 @@ func (s *state) devicesTaken(p *pod, node *nodeObject, gone without) string {
 	return why
 }
 
-// knowsDevices reports whether devicesTaken tells for certain that a pod can have its devices on a node, also
-// beside the pods that are nominated to it.
+// knowsDevices reports whether devicesTaken knows for certain that a pod can have its devices on a node, also beside
+// the pods that are nominated to it.
 func (s *state) knowsDevices(p *pod, node *nodeObject) bool {
 	if len(p.object.Spec.ResourceClaims) == 0 {
 		return true
@@ -72,7 +73,8 @@ func (s *state) knowsDevices(p *pod, node *nodeObject) bool {
 	return known
 }
 
-// devicesFor says why a pod's claims cannot have their devices on a node, "" if they can or if that is not known.
+// devicesFor returns the reason why a pod's claims cannot have their devices on a node, "" if they can or if that is
+// not known.
 func (s *state) devicesFor(p *pod, node *nodeObject, gone without) (why string, known bool) {
 	names, known := p.resourceClaimsOf()
 	if !known || len(names) == 0 {
@@ -118,7 +120,7 @@ func (s *state) isOf(has *allocation, node *nodeObject) bool {
 	return true
 }
 
-// plainRequests are the classes of the devices that a claim requests, if it requests nothing else of them.
+// plainRequests are the classes of the devices that a claim requests, if it has no other requirements.
 func (s *state) plainRequests(claim *resourceClaimObject) (classes []string, known bool) {
 	if claim == nil || len(claim.Spec.Devices.Constraints) > 0 {
 		return nil, false
@@ -139,7 +141,7 @@ func (s *state) plainRequests(claim *resourceClaimObject) (classes []string, kno
 	return classes, true
 }
 
-// attribute is the one form of selectors that is read: an attribute of the devices of a driver.
+// attribute is the only form of selectors that is understood: an attribute of the devices of a driver.
 var attribute = regexp.MustCompile(`^device\.attributes\["([^"]+)"\]\.(\w+) == "([^"]*)"$`)
 
 // wantedModel is what a class selects by: driver, attribute and value; nil for nothing.
@@ -197,7 +199,7 @@ func (s *state) freeDevices(node *nodeObject, allocated map[string]*allocation) 
 	return free, true
 }
 
-// match returns for how many of the devices that are wanted there is one, each for one.
+// match returns the number of wanted devices that can be matched with a free one each.
 func (s *state) match(wanted []string, free []freeDevice) (n int) {
 	given := make([]int, len(free)) // to which of wanted, counted from 1
 	var give func(i int, seen map[int]bool) bool

@@ -20,7 +20,7 @@ type allocation struct {
 	}
 }
 
-// alone are the devices that nobody else may have: neither shares of devices, nor those that are only looked after.
+// alone are the devices that no other claim may have: neither shares of devices, nor devices with admin access.
 func (a *allocation) alone() (ids []deviceID) {
 	for _, r := range a.Devices.Results {
 		if !r.AdminAccess && r.ShareID == "" {
@@ -86,8 +86,8 @@ type deviceClassObject struct {
 	}
 }
 
-// allocated are the claims that have devices, as the log says it or as placements do whose binds are not known yet. The
-// pod may be gone meanwhile.
+// allocated are the claims with devices, in the log or by placements whose binds are not known yet. The pod may have
+// ended meanwhile.
 func (s *state) allocated() map[string]*allocation {
 	all := map[string]*allocation{}
 	for _, devices := range s.inFlight {
@@ -121,8 +121,7 @@ func (s *state) offered(id deviceID) bool {
 	return false
 }
 
-// checkDevices checks that a placement gives claims devices that exist and that no other claim has, and takes in
-// which.
+// checkDevices checks that a placement gives claims devices that exist and that no other claim has, and records them.
 func (a *auditor) checkDevices(p *pod, d *decision) {
 	const check = "devices"
 	p.devices = map[string]*allocation{}
@@ -168,7 +167,7 @@ func (a *auditor) checkLogged(name string) {
 	}
 }
 
-// checkGivenBack checks that no claim has devices whose last user is gone.
+// checkGivenBack checks that no claim has devices after its last user has ended.
 func (a *auditor) checkGivenBack() {
 	const check = "given-back"
 	for _, name := range slices.Sorted(maps.Keys(a.resourceClaims)) {
@@ -178,7 +177,7 @@ func (a *auditor) checkGivenBack() {
 		a.asked(check)
 		if len(a.usersOf(name)) == 0 {
 			a.find(check, "claim %s has devices, and no pod that has a node uses it", name)
-			a.resourceClaims[name].Status.Allocation = nil // it is told once
+			a.resourceClaims[name].Status.Allocation = nil // report it once
 		}
 	}
 }

@@ -1,16 +1,15 @@
-// Package auditor checks the log of a simulation by its own means. It reads the lines that `rollcall log cat` prints
-// and the files that the simulation was given, and nothing else: it imports the standard library only, and shares no
-// code with the scheduler, its plugins, its log or its simulator. So an error of theirs is not repeated here.
+// Package auditor checks the log of a simulation independently. It reads only the lines that `rollcall log cat` prints
+// and the input files of the simulation. It imports the standard library only, and shares no code with the scheduler,
+// its plugins, its log or its simulator. So it does not repeat their errors.
 //
-// It is written for clarity, not for speed: it keeps every node and pod as the log tells about them, and for each
-// placement asks again, over all nodes and pods, whether it was allowed. A world of 30 nodes and 80 pods takes
-// milliseconds.
+// It is written for clarity, not for speed: it keeps every node and pod in the log, and for each placement checks
+// again, over all nodes and pods, whether it was allowed. A world of 30 nodes and 80 pods takes milliseconds.
 //
-// What is wrong with a log is a list of Findings, each by the name of a check. Checks lists them, and the Report
-// counts how often each of them had something to look at: a check that never had is no evidence.
+// The faults of a log are a list of Findings, each with the name of a check. Checks lists them, and the Report counts
+// the number of times that each of them had something to check: a check that never had is no evidence.
 //
-// The auditor never looks at scores: which of the nodes that are allowed a pod goes to is not its business.
+// The auditor never reads scores: it does not judge the choice among the allowed nodes.
 //
-// Start reading at auditor.go (the loop), then state.go (what is known), placement.go (what forbids a node), gangs.go,
-// lane.go, preemption.go, and end.go.
+// Start reading at auditor.go (the loop), then state.go (the known state), placement.go (the rules for nodes),
+// gangs.go, lane.go, preemption.go, and end.go.
 package auditor

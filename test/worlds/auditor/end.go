@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// checkInstant is called before the clock moves on: all that was decided has been carried out by then, because the
-// virtual cluster takes no time for it.
+// checkInstant is called before the clock advances: all decisions have been carried out by then, because the virtual
+// cluster needs no time for that.
 func (a *auditor) checkInstant(next *entry) {
 	for _, p := range a.sortedPods() {
 		if p.stage == going {
@@ -28,10 +28,9 @@ func (a *auditor) checkInstant(next *entry) {
 	a.checkPromises(next)
 }
 
-// checkRefused checks that a pod for which no node was found could not have gone to one of them. It looks only at
-// Decisions for which all nodes were filtered, and nodes were refused by no plugin that has its reasons in the future
-// or in other members: reservations, and the domains of a gang. Nodes are skipped where the pod claims devices and it
-// is not known which ones it can have.
+// checkRefused checks that a pod without a node could not have had one. It considers only Decisions for which all
+// nodes were filtered, and nodes that were not refused because of the future or other members: reservations, and the
+// domains of a gang. It skips nodes if the pod claims devices and its possible devices are not known.
 func (a *auditor) checkRefused(p *pod, d *decision) {
 	const check = "refused"
 	profile := a.profiles[p.object.Spec.SchedulerName]
@@ -58,7 +57,7 @@ func (a *auditor) checkRefused(p *pod, d *decision) {
 	}
 }
 
-// checkNominations checks that a pod does not take the room that is kept for others that are as important.
+// checkNominations checks that a pod does not take room that is kept for others of the same or higher importance.
 func (a *auditor) checkNominations(p *pod, d *decision) {
 	const check = "nominations"
 	node := a.nodes[d.Node]
@@ -103,7 +102,7 @@ func (a *auditor) tooFew(p *pod) bool {
 	return t.waiting || good+held+ready < t.minimum
 }
 
-// end checks what is left when the simulation has come to its end: nothing is forgotten that could be placed.
+// end checks the rest at the end of the simulation: no pod is forgotten that could be placed.
 func (a *auditor) end(until bool) {
 	a.checkHeld("")
 	a.checkGivenBack()
@@ -165,7 +164,7 @@ func (a *auditor) mayBeBlocked(p *pod, mine standing) bool {
 	})
 }
 
-// checkNoNode checks that no node is allowed for a pod.
+// mayBeBlocked reports whether another entity of the profile waits too that may come before it in their lane.
 func (a *auditor) checkNoNode(p *pod, required []string) {
 	for _, name := range a.sortedNodes() {
 		node := a.nodes[name]
@@ -178,8 +177,8 @@ func (a *auditor) checkNoNode(p *pod, required []string) {
 	}
 }
 
-// checkNoRoom checks that there is no room for so many members of a gang, if they all ask for the same and for nothing
-// but room: then it does not matter in which order they are placed and where, and counting them node by node is exact.
+// checkNoRoom checks that there is no room for needed members of a gang, if they all request the same and need nothing
+// but room. Then the order and the places do not matter, and counting them node by node is exact.
 func (a *auditor) checkNoRoom(g *group, t terms, needed int) {
 	var waiting []*pod
 	for _, m := range a.members(g.name) {
@@ -214,7 +213,8 @@ func (a *auditor) checkNoRoom(g *group, t terms, needed int) {
 	}
 }
 
-// sameRequests reports whether two pods ask for the same, as far as the nodes' room and their labels go.
+// sameRequests reports whether two pods request the same, and have the same labels and other properties that matter
+// for a node's room.
 func sameRequests(a, b *pod) bool {
 	for resource := range a.requests.plus(b.requests) {
 		if a.requests.of(resource).Cmp(b.requests.of(resource)) != 0 {
@@ -226,7 +226,7 @@ func sameRequests(a, b *pod) bool {
 		y.Affinity.NodeAffinity.Required == nil && len(x.Tolerations) == len(y.Tolerations)
 }
 
-// fitting returns how many pods like p a node has room for, beside those that room is kept for there.
+// fitting returns the number of pods like p for which a node has room, beside the pods that room is kept for there.
 func (a *auditor) fitting(p *pod, node *nodeObject) int {
 	if len(a.obstacles(p, node, nil))+len(a.obstaclesBeside(p, node, nil)) > 0 {
 		return 0

@@ -41,19 +41,19 @@ func gangOf(o *podObject) (naming, string) {
 	return 0, ""
 }
 
-// terms are what is asked for a gang.
+// terms are the requirements of a gang.
 type terms struct {
-	minimum   int // 0: nothing says it
+	minimum   int // 0: not given
 	nonStrict bool
 	once      bool     // once-satisfied
-	waiting   bool     // only-waiting: members that are bound do not count for those that wait
+	waiting   bool     // only-waiting: bound members do not count for the waiting ones
 	together  []string // the gangs that it is admitted with, itself among them; nil for none
-	evict     bool     // below its minimum the rest is evicted
+	evict     bool     // below its minimum its remaining members are evicted
 	required  []string // labels: all members go to nodes with the same values
 	whole     bool     // its pods are preempted together or not at all
 }
 
-// terms returns what is asked for a gang: by its object, or else by its members.
+// terms returns the requirements of a gang: from its object, or else from its members.
 func (s *state) terms(g *group) terms {
 	var t terms
 	members := s.members(g.name)
@@ -98,7 +98,7 @@ func (s *state) terms(g *group) terms {
 	return t
 }
 
-// koordinator reads what Koordinator lets objects and members say alike.
+// koordinator reads the annotations that Koordinator allows on objects and members alike.
 func (t *terms) koordinator(gang string, a map[string]string) {
 	t.nonStrict = a[koordinator+"mode"] == "NonStrict"
 	t.once = a[koordinator+"match-policy"] == "once-satisfied"
@@ -110,7 +110,7 @@ func (t *terms) koordinator(gang string, a map[string]string) {
 	}
 }
 
-// askedBy reads what a member says about its gang by annotations.
+// askedBy reads a member's annotations about its gang.
 func (t *terms) askedBy(gang string, a map[string]string) {
 	number := func(key string) int {
 		n, _ := strconv.Atoi(a[key])
@@ -135,7 +135,7 @@ func (s *state) compositeOf(g *group) *groupObject {
 	return s.composites[g.core.Metadata.Namespace+"/"+g.core.Spec.Parent]
 }
 
-// entityOf names what is in the queue as one with the pod: the pod, its gang, or the gangs that are admitted with it.
+// entityOf names the entity of the pod in the queue: the pod, its gang, or the gangs that are admitted with it.
 func (s *state) entityOf(p *pod) string {
 	g := s.groups[p.gang]
 	switch {
@@ -150,8 +150,7 @@ func (s *state) entityOf(p *pod) string {
 	return "gang " + p.gang
 }
 
-// tally counts a gang's members that exist: those on nodes permanently, those held, and those that a cycle could
-// place.
+// tally counts a gang's members: the ones on nodes permanently, the ones held, and the ones that a cycle could place.
 func (s *state) tally(g *group) (good, held, ready int) {
 	for _, p := range s.members(g.name) {
 		switch {
@@ -177,8 +176,8 @@ func (s *state) noteComplete() {
 	}
 }
 
-// checkHeld checks that nothing is held for a gang while another entity has its turn, or while inputs come in: an
-// attempt ends with all or with nothing. A gang that asks for NonStrict is held until its deadline. next is the entity
+// checkHeld checks that no pod of a gang is held while another entity has its turn, or while inputs come in: an
+// attempt ends with all or with none. A gang that asks for NonStrict is held until its deadline. next is the entity
 // whose turn it is, "" for inputs.
 func (a *auditor) checkHeld(next string) {
 	for _, p := range a.sortedPods() {
@@ -188,7 +187,7 @@ func (a *auditor) checkHeld(next string) {
 				turn = "inputs"
 			}
 			a.find("held", "pod %s of gang %s is held on %s, and it is the turn of %s", p.name, p.gang, p.node, turn)
-			p.release() // it is told once
+			p.release() // report it once
 		}
 	}
 }
@@ -203,8 +202,8 @@ func (a *auditor) checkDeadlines() {
 	}
 }
 
-// checkReleased checks, after a Decision, that gangs whose pods may be bound now have their minimum, with all that they
-// are admitted with.
+// checkReleased checks, after a Decision, that gangs whose pods may now be bound have their minimum, together with the
+// gangs that they are admitted with.
 func (a *auditor) checkReleased(p *pod, d *decision) {
 	released := slices.Clone(d.Allowed)
 	if d.Outcome == "Scheduled" {
@@ -234,7 +233,7 @@ func (a *auditor) checkReleased(p *pod, d *decision) {
 	}
 }
 
-// checkMinimum checks that a gang of which pods may be bound now has its minimum on nodes permanently.
+// checkMinimum checks that a gang with pods that may now be bound has its minimum on nodes permanently.
 func (a *auditor) checkMinimum(g *group) {
 	const check = "gang-minimum"
 	a.asked(check)
@@ -250,8 +249,8 @@ func (a *auditor) checkMinimum(g *group) {
 	}
 }
 
-// checkTogether checks, of a gang that has its minimum for the first time, that enough of those have it that it must be
-// admitted with.
+// checkTogether checks, for a gang that has its minimum for the first time, that enough of the gangs that it must be
+// admitted with have it too.
 func (a *auditor) checkTogether(g *group) {
 	const check = "gangs-together"
 	t := a.terms(g)
@@ -344,8 +343,8 @@ func (a *auditor) checkEvicted(p *pod, d *decision) {
 	a.evictedWith(g, t, stay)
 }
 
-// evictedWith checks that a gang whose rest is evicted lacks a member: what is left and what ended well since it last
-// had its minimum are not enough.
+// evictedWith checks that a gang whose remaining members are evicted lacks a member: the remaining ones, and the ones
+// that ended well since it last had its minimum, are not enough.
 func (a *auditor) evictedWith(g *group, t terms, stay int) {
 	if stay+g.succeeded >= t.minimum && t.minimum > 0 {
 		a.find("below-minimum", "the rest of gang %s is evicted, and it has %d of its minimum of %d", g.name,

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Inputs are what a simulation was given.
+// Inputs are the inputs of a simulation.
 type Inputs struct {
-	// Workload is the file of that name: JSON objects between lines of three dashes, which is YAML too, or what
-	// `rollcall log cat` printed of another log.
+	// Workload is the file of that name: JSON objects between lines of three dashes, which is also YAML, or the output
+	// of `rollcall log cat` for another log.
 	Workload []byte
 	// Until is the end of the simulation as an offset from its start; 0 for none.
 	Until time.Duration
 }
 
-// expected is a pod that a workload has.
+// expected is a pod of a workload.
 type expected struct {
 	name    string
 	arrives time.Duration
-	surely  bool // it arrives whatever becomes of others
-	// letters says that the name continues behind what is here, by letters that the auditor cannot know.
+	surely  bool // it arrives in any case
+	// letters says that more letters follow the name, which the auditor cannot know.
 	letters bool
 }
 
 // start is the time at which every simulation begins.
 var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// workload reads which pods a workload has.
+// workload reads the pods of a workload.
 func (in Inputs) workload() ([]expected, error) {
 	if in.isLog() {
 		return in.recorded()
@@ -83,10 +83,10 @@ func (in Inputs) workload() ([]expected, error) {
 	return pods, nil
 }
 
-// isLog reports whether the workload is what log cat printed.
+// isLog reports whether the workload is the output of log cat.
 func (in Inputs) isLog() bool { return bytes.HasPrefix(in.Workload, []byte(`{"seq":`)) }
 
-// recorded reads which pods another log has.
+// recorded reads the pods of another log.
 func (in Inputs) recorded() (pods []expected, err error) {
 	seen := map[string]bool{}
 	for line := range bytes.Lines(in.Workload) {
@@ -109,7 +109,7 @@ func (in Inputs) recorded() (pods []expected, err error) {
 	return pods, nil
 }
 
-// gather counts the pods whose names begin with a prefix under that.
+// gather counts the pods whose names begin with a prefix under the prefix.
 func (a *auditor) gather(prefix string) {
 	for _, counts := range []map[string]int{a.seen, a.lost} {
 		for name, n := range counts {
@@ -121,11 +121,11 @@ func (a *auditor) gather(prefix string) {
 	}
 }
 
-// ownerOf is the name of what makes a pod again that was lost: the pod's, except for what is behind its last dash.
+// ownerOf is the name of the controller that makes a lost pod again: the pod's name up to its last dash.
 func ownerOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '-'))] }
 
-// accounted checks that each pod of the input has arrived, as often as it is there, and no other but those that come
-// in the place of pods that were lost.
+// accounted checks that each pod of the input has arrived, as many times as it is there, and no other pods but
+// replacements of lost ones.
 func (a *auditor) accounted(in Inputs) error {
 	const check = "accounted"
 	pods, err := in.workload()

@@ -10,20 +10,20 @@ import (
 type standing struct {
 	entity   string
 	priority int32
-	since    time.Time // when it was first ready to be tried
+	since    time.Time // the time at which it was first ready
 }
 
-// before reports whether s comes before o in its lane; of two that are equal neither does.
+// before reports whether s comes before o in its lane; if they are equal, neither does.
 func (s standing) before(o standing) bool {
 	return s.priority > o.priority || s.priority == o.priority && s.since.Before(o.since)
 }
 
-// standingOf returns where the entity of a pod stands.
+// standingOf returns the standing of a pod's entity.
 func (s *state) standingOf(p *pod) standing {
 	out := standing{entity: s.entityOf(p), priority: s.standsWith(p), since: p.ready}
 	if g := s.groups[p.gang]; g != nil {
 		out.since = g.complete
-		for _, o := range s.gangsWith(g) { // which are one entity
+		for _, o := range s.gangsWith(g) { // they are one entity
 			if !o.complete.IsZero() && o.complete.Before(out.since) {
 				out.since = o.complete
 			}
@@ -32,8 +32,8 @@ func (s *state) standingOf(p *pod) standing {
 	return out
 }
 
-// lacking returns the entities of a profile that wait and lack something they need. It leaves out what the auditor is
-// not sure of: gangs that are admitted with others, that had their minimum before, and that may contradict themselves.
+// lacking returns the entities of a profile that wait and lack something they need. It leaves out the uncertain ones:
+// gangs that are admitted with others, that had their minimum before, and that may contradict themselves.
 func (s *state) lacking(profile string) (all []standing) {
 	seen := map[string]bool{}
 	for _, p := range s.sortedPods() {
@@ -60,7 +60,7 @@ func (s *state) gangLacks(g *group) bool {
 		good < t.minimum && good+held+ready >= t.minimum && !s.mayContradict(g)
 }
 
-// mayContradict reports whether a gang's members differ in what must not differ, so that it may be refused.
+// mayContradict reports whether a gang's members differ in a forbidden way, so that it may be refused.
 func (s *state) mayContradict(g *group) bool {
 	members := s.members(g.name)
 	object := g.core
@@ -84,8 +84,8 @@ func ownAnnotations(o *podObject) map[string]string {
 	return own
 }
 
-// checkLane checks that under StrictFIFO nothing is placed before an entity of its profile that comes first and lacks
-// what it needs; except for pods that go where a Decision had room kept for them, and have no lower priority.
+// checkLane checks that under StrictFIFO no pod is placed before an entity of its profile that comes first and lacks
+// something. The exception is a pod that goes to room that a Decision kept for it, and has no lower priority.
 func (a *auditor) checkLane(p *pod, d *decision) {
 	const check = "fifo"
 	profile := a.profiles[p.object.Spec.SchedulerName]
@@ -96,7 +96,7 @@ func (a *auditor) checkLane(p *pod, d *decision) {
 	mine := a.standingOf(p)
 	for _, first := range a.lacking(p.object.Spec.SchedulerName) {
 		if p.own && p.nominated == d.Node && first.priority == mine.priority && a.keptForAll(p) {
-			continue // it goes where room is kept for it, which is not free for the first one
+			continue // it goes to room kept for it, which is not free for the first one
 		}
 		if first.entity != mine.entity && first.before(mine) {
 			a.find(check, "pod %s is placed before %s, which has priority %d since %s, and it %d since %s", p.name,
@@ -106,8 +106,8 @@ func (a *auditor) checkLane(p *pod, d *decision) {
 	}
 }
 
-// keptForAll reports whether Decisions had room kept for as many members of a pod's gang as it lacks, or it lacks none:
-// a gang that is nominated in part passes nothing. Of gangs that are admitted with others the auditor is not sure.
+// keptForAll reports whether Decisions kept room for all members that a pod's gang lacks: a gang that is nominated in
+// part passes no other. For gangs that are admitted with others the auditor is not sure.
 func (s *state) keptForAll(p *pod) bool {
 	g := s.groups[p.gang]
 	if g == nil {
@@ -126,16 +126,16 @@ func (s *state) keptForAll(p *pod) bool {
 	return good+held >= t.minimum
 }
 
-// isAdmittedWithOthers reports whether a pod's gang is admitted together with others. The auditor does not count what
-// they need at once.
+// isAdmittedWithOthers reports whether a pod's gang is admitted together with others. The auditor does not add up
+// their needs.
 func (s *state) isAdmittedWithOthers(p *pod) bool {
 	g := s.groups[p.gang]
 	return g != nil && (len(s.terms(g).together) > 0 || g.core != nil && g.core.Spec.Parent != "")
 }
 
-// keepsNothingInLane reports whether a nominated pod keeps no room from one that is before it in its lane: it has a
-// lower priority than what comes first, or its gang is nominated in part, so that it cannot pass, or the auditor is
-// not sure of that.
+// keepsNothingInLane reports whether a nominated pod keeps no room from a pod that is before it in its lane. It may
+// have a lower priority than the first one, or its gang may be nominated in part, so that it cannot pass. It also
+// returns true if the auditor is not sure.
 func (s *state) keepsNothingInLane(nominated, p *pod) bool {
 	profile := s.profiles[p.object.Spec.SchedulerName]
 	if profile == nil || profile.policy == "BestEffort" ||
@@ -165,13 +165,13 @@ type reservation struct {
 	uids         []string
 	places       []place
 	at           time.Time
-	// promised is the earliest time that a reservation of the entity had, as long as nothing has come that changes
-	// what was promised; zero otherwise.
+	// promised is the earliest time of the entity's reservations, as long as no change has invalidated it; zero
+	// otherwise.
 	promised time.Time
 	standing standing
 }
 
-// reserve takes in a reservation, and checks that the room for it will be there.
+// reserve records a reservation, and checks that there will be room for it.
 func (a *auditor) reserve(p *pod, d *decision) {
 	const check = "reservation"
 	profile := p.object.Spec.SchedulerName
@@ -203,9 +203,8 @@ func (a *auditor) reserve(p *pod, d *decision) {
 	a.checkInTheWay(r, "")
 }
 
-// plain reports whether the entity asks for nothing but room, and no other pod cares for what is beside it, so that a
-// reservation is a promise: whether affinity, spread, ports and volumes leave the room usable is known only when the
-// time comes.
+// plain reports whether the entity needs nothing but room, and no other pod's rules depend on its place, so that a
+// reservation is a promise. Whether affinity, spread, ports and volumes leave the room usable is not known in advance.
 func (a *auditor) plain(r *reservation) bool {
 	for _, other := range a.pods {
 		if len(other.object.Spec.Affinity.PodAntiAffinity.Required) > 0 {
@@ -218,22 +217,21 @@ func (a *auditor) plain(r *reservation) bool {
 	})
 }
 
-// asksForRoomOnly reports whether which other pods are the places where does not matter to the pod, except for what
-// they request.
+// asksForRoomOnly reports whether the places of other pods do not matter to the pod, except for their requests.
 func (p *pod) asksForRoomOnly() bool {
 	spec := &p.object.Spec
 	return len(spec.Affinity.PodAffinity.Required)+len(spec.Affinity.PodAntiAffinity.Required)+
 		len(spec.TopologySpreadConstraints)+len(p.claims())+len(p.ports()) == 0
 }
 
-// declaredEnd is the time at which a pod on a node ends by what it declares. ok is false if it declares nothing. A pod
-// that runs longer than it declared is expected to end at any moment.
+// declaredEnd is the time at which a pod on a node ends according to its declaration. ok is false if it declares
+// nothing. A pod that runs longer than declared is expected to end at any moment.
 func (a *auditor) declaredEnd(p *pod) (at time.Time, ok bool) {
 	length, ok := p.declared()
 	return p.placed.Add(length), ok
 }
 
-// declared is the time that a pod declares to hold its room.
+// declared is the time for which a pod declares to hold its room.
 func (p *pod) declared() (length time.Duration, ok bool) {
 	length, err := time.ParseDuration(p.object.Metadata.Annotations["rollcall.dev/duration"])
 	ok = err == nil && length > 0
@@ -244,8 +242,8 @@ func (p *pod) declared() (length time.Duration, ok bool) {
 	return length, ok
 }
 
-// checkReservation checks that a pod that passes the first of its lane is not in the way of its reservation, and notes
-// what changes a promise.
+// checkReservation checks that a pod that passes the first of its lane does not block its reservation, and notes
+// changes to a promise.
 func (a *auditor) checkReservation(p *pod, d *decision) {
 	mine := a.standingOf(p)
 	for profile, r := range a.reserved {
@@ -256,7 +254,7 @@ func (a *auditor) checkReservation(p *pod, d *decision) {
 			delete(a.reserved, profile)
 			continue
 		case profile != p.object.Spec.SchedulerName, mine.before(r.standing):
-			r.promised = time.Time{} // it need not heed the reservation
+			r.promised = time.Time{} // it need not respect the reservation
 			continue
 		}
 		a.asked("reservation")
@@ -267,8 +265,8 @@ func (a *auditor) checkReservation(p *pod, d *decision) {
 	}
 }
 
-// checkInTheWay checks that on each node there is room for what is reserved there beside those that are still there
-// then. With a UID, only of the node of that pod: what was in the way before is not its doing.
+// checkInTheWay checks that each node has room for its reservation beside the pods that will still be there. With a
+// UID, it checks only that pod's node: earlier obstacles are not its fault.
 func (a *auditor) checkInTheWay(r *reservation, uid string) {
 	for _, name := range a.sortedNodes() {
 		if uid != "" && a.pods[uid].node != name {
@@ -296,9 +294,8 @@ func (a *auditor) checkInTheWay(r *reservation, uid string) {
 	}
 }
 
-// isPlaced reports whether all pods that room was reserved for are on nodes, or gone; or whether their gang has its
-// minimum, by other members, or one of the gangs that are admitted with it, after which the others are beyond what is
-// needed.
+// isPlaced reports whether all pods that room was reserved for are on nodes, or have ended. It is also true if their
+// gang, or one of the gangs admitted with it, has its minimum with other members: then these are not needed.
 func (a *auditor) isPlaced(r *reservation) bool {
 	if g := a.groups[r.gang]; g != nil &&
 		slices.ContainsFunc(a.gangsWith(g), func(o *group) bool { return o.wasPlaced }) {
@@ -310,10 +307,10 @@ func (a *auditor) isPlaced(r *reservation) bool {
 	})
 }
 
-// checkPromises checks that the time of no reservation goes by while its entity still waits, longer than the longest
-// backoff: an entity that failed a moment before its room is there is not tried before its backoff is over. A promise
-// does not hold any more when a node has changed, when a pod runs longer than it declared, or declares nothing, or when
-// the entity is another than it was.
+// checkPromises checks that no entity waits past the time of its reservation by more than the longest backoff. An
+// entity that failed a moment before its room is free is not tried before its backoff is over. A promise no longer
+// holds when a node has changed, when a pod runs longer than it declared, or declares nothing, or when the entity has
+// changed.
 func (a *auditor) checkPromises(next *entry) {
 	for profile, r := range a.reserved {
 		if a.isPlaced(r) {
@@ -330,7 +327,7 @@ func (a *auditor) checkPromises(next *entry) {
 	}
 }
 
-// breakPromises forgets what was promised: something came that no promise can foresee.
+// breakPromises forgets the promises: there was a change that no promise can foresee.
 func (a *auditor) breakPromises() {
 	for _, r := range a.reserved {
 		r.promised = time.Time{}

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// notBeside is why a pod's required affinity does not hold.
+// notBeside is the reason of an unmet required affinity.
 const notBeside = "the pods that it wants to be with are not there"
 
-// The rules that depend on which pods are on other nodes: affinity between pods, and topology spread.
+// The rules that depend on pods on other nodes: affinity between pods, and topology spread.
 
 // matches reports whether a term of pod owner's affinity is about pod p.
 func (t *affinityTerm) matches(owner, p *pod) bool {
@@ -29,8 +29,8 @@ func sameDomain(a, b *nodeObject, key string) bool {
 	return has && also && x == y
 }
 
-// affinityBroken forbids a node where a required term of affinity or anti-affinity, of the pod or of one that exists,
-// would not be kept.
+// affinityBroken forbids a node where a required term of affinity or anti-affinity, of the pod or of an existing one,
+// would be violated.
 func (s *state) affinityBroken(p *pod, node *nodeObject, gone without) string {
 	var others []*pod
 	for _, other := range s.sortedPods() {
@@ -55,8 +55,8 @@ func (s *state) affinityBroken(p *pod, node *nodeObject, gone without) string {
 	return s.companyMissing(p, node, others)
 }
 
-// companyMissing forbids a node where the pods that the pod must be with are not. A pod that is one of those itself may
-// be the first of them.
+// companyMissing forbids a node without the pods that the pod must be with. A pod that matches its own term may be the
+// first of them.
 func (s *state) companyMissing(p *pod, node *nodeObject, others []*pod) string {
 	terms := p.object.Spec.Affinity.PodAffinity.Required
 	isCompany := func(other *pod) bool {
@@ -119,7 +119,7 @@ func (s *state) spreadBroken(p *pod, node *nodeObject, gone without) string {
 	return ""
 }
 
-// spread counts the pods that a constraint is about, by the value of its label, over the nodes that count for it.
+// spread counts the pods that a constraint selects, by the value of its label, over the nodes that count for it.
 func (s *state) spread(p *pod, c *spreadConstraint, gone without) map[string]int {
 	counts := map[string]int{}
 	for _, name := range s.sortedNodes() {
@@ -140,8 +140,8 @@ func (s *state) spread(p *pod, c *spreadConstraint, gone without) map[string]int
 	return counts
 }
 
-// countsForSpread reports whether a node counts: it has the labels of all constraints, and the pod could go there by
-// its node affinity and, if the constraint says so, by the node's taints.
+// countsForSpread reports whether a node counts: it has the labels of all constraints, its labels match the pod's node
+// affinity and, if the constraint says so, the pod tolerates its taints.
 func (s *state) countsForSpread(p *pod, c *spreadConstraint, node *nodeObject) bool {
 	for _, other := range p.object.Spec.TopologySpreadConstraints {
 		if _, has := node.Metadata.Labels[other.TopologyKey]; !has && other.WhenUnsatisfiable == "DoNotSchedule" {

@@ -84,7 +84,7 @@ type container struct {
 	Ports []port `json:"ports"`
 }
 
-// requests are the container's requests. A limit means a request that is not given, as the API's defaults have it.
+// requests are the container's requests. As in the API's defaults, a limit is also the request if that is not given.
 func (c *container) requests() amounts {
 	all := amounts{}
 	all.add(c.Resources.Limits)
@@ -262,7 +262,7 @@ type decision struct {
 
 type place struct{ UID, Node string }
 
-// named is the UID of a pod, which may stand by itself or in an object that tells more.
+// named is the UID of a pod, either alone or as a field of an object.
 type named struct{ UID string }
 
 // UnmarshalJSON reads either form.
@@ -276,7 +276,7 @@ func (n *named) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// configuration is what the auditor reads of an epoch's configuration.
+// configuration is the part of an epoch's configuration that the auditor reads.
 type configuration struct {
 	PodInitialBackoffSeconds int64 `json:"podInitialBackoffSeconds"`
 	PodMaxBackoffSeconds     int64 `json:"podMaxBackoffSeconds"`

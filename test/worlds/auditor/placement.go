@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// obstacle is why a pod may not go to a node, and the check that says so.
+// obstacle is the reason why a pod may not be on a node, and the check that it belongs to.
 type obstacle struct{ check, why string }
 
-// without is a set of pods that are thought away, by UID.
+// without is a set of pods that are treated as absent, by UID.
 type without map[string]bool
 
-// filters are the rules by which a node is allowed for a pod, with the plugin of kube-scheduler that keeps each. A rule
-// returns why the node is not allowed, "" if it is.
+// filters are the rules for nodes, with the plugin of kube-scheduler that implements each. A rule returns the reason
+// why the node is not allowed, "" if it is.
 var filters = []struct {
 	check, plugin string
 	rule          func(s *state, p *pod, node *nodeObject, gone without) string
@@ -31,7 +31,7 @@ var filters = []struct {
 	{"devices", "DynamicResources", (*state).devicesTaken},
 }
 
-// obstacles returns all that forbids a node for a pod, with the pods of gone thought away.
+// obstacles returns all reasons why a pod may not be on a node, without the pods of gone.
 func (s *state) obstacles(p *pod, node *nodeObject, gone without) (all []obstacle) {
 	profile := s.profiles[p.object.Spec.SchedulerName]
 	if profile == nil {
@@ -71,7 +71,7 @@ func (a *auditor) checkPlacement(p *pod, d *decision) {
 	}
 }
 
-// noteAsked counts which checks a placement is evidence for.
+// noteAsked counts the checks for which a placement is evidence.
 func (a *auditor) noteAsked(p *pod) {
 	spec := &p.object.Spec
 	a.asked("profile")
@@ -93,7 +93,8 @@ func (a *auditor) noteAsked(p *pod) {
 	}
 }
 
-// overCapacity adds up what the pods on the node request. Only what the pod itself requests can forbid it.
+// overCapacity adds up the requests of the pods on the node. Only resources that the pod itself requests can forbid
+// it.
 func (s *state) overCapacity(p *pod, node *nodeObject, gone without) string {
 	used := amounts{}
 	for _, other := range s.on(node.Metadata.Name) {
@@ -136,7 +137,7 @@ func sidecars(containers []container) (out []container) {
 	return out
 }
 
-// portsTaken looks for a host port that another pod on the node has at the same address, or at all of them.
+// portsTaken finds a host port that another pod on the node has at the same address, or at all of them.
 func (s *state) portsTaken(p *pod, node *nodeObject, gone without) string {
 	everywhere := func(ip string) bool { return ip == "" || ip == "0.0.0.0" }
 	protocol := func(o port) string {
@@ -239,7 +240,7 @@ func (r *requirement) matches(labels map[string]string) bool {
 	return false
 }
 
-// matches reports whether the selector matches the labels; one that is not there matches nothing.
+// matches reports whether the selector matches the labels; a missing selector matches nothing.
 func (l *labelSelector) matches(labels map[string]string) bool {
 	if l == nil {
 		return false

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// priorityOf is the priority of a pod in preemption: that of its CompositePodGroup, its PodGroup, or its own.
+// priorityOf is the priority of a pod in preemption: its CompositePodGroup's, its PodGroup's, or its own.
 func (s *state) priorityOf(p *pod) int32 {
 	g := s.groups[p.gang]
 	if g == nil {
@@ -23,8 +23,8 @@ func (s *state) priorityOf(p *pod) int32 {
 	return p.object.Spec.Priority
 }
 
-// gangsWith returns the gangs that a gang is admitted with, itself among them: those below the same CompositePodGroup,
-// or those that name each other.
+// gangsWith returns the gangs that a gang is admitted with, itself among them: the ones below the same
+// CompositePodGroup, or the ones that name each other.
 func (s *state) gangsWith(g *group) (gangs []*group) {
 	composite, together := s.compositeOf(g), s.terms(g).together
 	for _, o := range s.groups {
@@ -35,7 +35,7 @@ func (s *state) gangsWith(g *group) (gangs []*group) {
 	return gangs
 }
 
-// highestPriority is the highest that one of the gangs was given, or else the highest of their pods.
+// highestPriority is the highest declared priority of the gangs, or else the highest of their pods.
 func (s *state) highestPriority(gangs []*group) (highest int32) {
 	var given, own []int32
 	for _, g := range gangs {
@@ -55,7 +55,7 @@ func (s *state) highestPriority(gangs []*group) (highest int32) {
 	return 0
 }
 
-// declaredPriority is what an object says about its priority.
+// declaredPriority is an object's declared priority.
 func (s *state) declaredPriority(o *groupObject) (priority int32, ok bool) {
 	switch {
 	case o == nil:
@@ -67,7 +67,7 @@ func (s *state) declaredPriority(o *groupObject) (priority int32, ok bool) {
 	return priority, ok
 }
 
-// neverPreempts reports whether a pod says, or what it belongs to, that no pod is preempted for it.
+// neverPreempts reports whether a pod, or its group, forbids preemption for it.
 func (s *state) neverPreempts(p *pod) bool {
 	g := s.groups[p.gang]
 	if g == nil {
@@ -86,7 +86,7 @@ func (s *state) neverPreempts(p *pod) bool {
 	})
 }
 
-// standsWith is the priority of a pod's entity in the queue: of gangs that are admitted together the highest.
+// standsWith is the priority of a pod's entity in the queue: for gangs that are admitted together, the highest.
 func (s *state) standsWith(p *pod) int32 {
 	if g := s.groups[p.gang]; g != nil && s.compositeOf(g) == nil && len(s.terms(g).together) > 1 {
 		return s.highestPriority(s.gangsWith(g))
@@ -95,8 +95,8 @@ func (s *state) standsWith(p *pod) int32 {
 }
 
 // lessImportant checks that pods may be preempted for p, which is called sake, and that the victims are less important
-// and stand where they may: misplaced says what is wrong with that of a victim. It returns the victims, and not ok if
-// one of them is not known.
+// and on allowed nodes: misplaced returns the fault of a victim's node. It returns the victims, and not ok if one of
+// them is not known.
 func (a *auditor) lessImportant(
 	p *pod, sake string, d *decision, misplaced func(*pod) string,
 ) (victims without, ok bool) {
@@ -121,7 +121,8 @@ func (a *auditor) lessImportant(
 	return victims, true
 }
 
-// checkPreemption checks the victims of a Decision: less important, on nodes, of use, and with whom they must go.
+// checkPreemption checks the victims of a Decision: they are less important, on nodes, useful, and complete where
+// groups must go together.
 func (a *auditor) checkPreemption(p *pod, d *decision) {
 	const check = "preemption"
 	a.asked(check)
@@ -168,7 +169,7 @@ func (a *auditor) checkTurnedAway(p *pod, d *decision) {
 	}
 }
 
-// checkWhole checks that a group of which all pods are preempted together loses all of them.
+// checkWhole checks that a group whose pods are preempted together loses all of them.
 func (a *auditor) checkWhole(d *decision, victims without) {
 	for _, v := range d.Victims {
 		g := a.groups[a.pods[v.UID].gang]
@@ -195,8 +196,8 @@ func (a *auditor) leavingToo(victims without) without {
 	return gone
 }
 
-// checkUse checks, of a pod by itself, that it fits on its nominated node without the victims, and that none of them
-// could stay there.
+// checkUse checks, for a pod without a gang, that it fits on its nominated node without the victims, and that none of
+// them could stay there.
 func (a *auditor) checkUse(p *pod, d *decision, node *nodeObject, victims without) {
 	const check = "victims-needed"
 	a.asked(check)
@@ -204,7 +205,7 @@ func (a *auditor) checkUse(p *pod, d *decision, node *nodeObject, victims withou
 		a.find(check, "pod %s does not fit on %s without its victims: %s", p.name, d.Nominated, o.why)
 	}
 	if !p.asksForRoomOnly() || a.reserved[p.object.Spec.SchedulerName] != nil {
-		return // what forbids a node depends on more than room, or room is kept from the pod too
+		return // the obstacles depend on more than room, or room is kept from the pod too
 	}
 	for _, v := range d.Victims {
 		if g := a.groups[a.pods[v.UID].gang]; g != nil && a.terms(g).whole {
@@ -222,8 +223,8 @@ func (a *auditor) checkUse(p *pod, d *decision, node *nodeObject, victims withou
 	}
 }
 
-// obstaclesBeside is as obstacles, with those on the node too for whom room is kept there: pods nominated to it that
-// are as important as p, or more.
+// obstaclesBeside is like obstacles, and also counts the pods nominated to the node that are at least as important as
+// p.
 func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstacle {
 	for _, other := range s.pods {
 		if other != p && other.nominated == node.Metadata.Name && s.keepsRoom(other, p) {
@@ -237,8 +238,8 @@ func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstac
 	return s.obstaclesApart(p, node, gone)
 }
 
-// obstaclesApart is what required anti-affinity has against a node besides if pods of other entities that are nominated
-// anywhere were where they are nominated, as far as they keep room from the pod.
+// obstaclesApart returns the further obstacles of required anti-affinity if pods of other entities were on their
+// nominated nodes, as far as they keep room from the pod.
 func (s *state) obstaclesApart(p *pod, node *nodeObject, gone without) (found []obstacle) {
 	already := s.obstacles(p, node, gone)
 	for _, other := range s.pods {
@@ -255,15 +256,15 @@ func (s *state) obstaclesApart(p *pod, node *nodeObject, gone without) (found []
 	return found
 }
 
-// keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important, and does not
-// are behind it in a lane with room for a part of its gang only.
+// keepsRoom reports whether a nominated pod keeps its room from another: it is as important, and is not behind it in a
+// lane with room for only a part of its gang.
 func (s *state) keepsRoom(nominated, p *pod) bool {
 	return nominated.stage == pending && s.priorityOf(nominated) >= s.priorityOf(p) &&
 		!(s.standingOf(p).before(s.standingOf(nominated)) && s.keepsNothingInLane(nominated, p))
 }
 
-// checkBudgets checks, of a pod by itself, that no disruption budget is violated if on some node the pod would fit
-// without pods that no budget covers.
+// checkBudgets checks, for a pod without a gang, that no disruption budget is violated if on some node the pod would
+// fit without pods that no budget covers.
 func (a *auditor) checkBudgets(p *pod, victims without) {
 	const check = "budgets"
 	profile := a.profiles[p.object.Spec.SchedulerName]
@@ -306,7 +307,7 @@ func (b *budgetObject) covers(p *pod) bool {
 	return b.Metadata.Namespace == p.object.Metadata.Namespace && b.Spec.Selector.matches(p.object.Metadata.Labels)
 }
 
-// violates reports whether more of the pods that a budget covers are to go than it allows.
+// violates reports whether a budget allows fewer evictions than the victims need.
 func (a *auditor) violates(victims without) bool {
 	for _, b := range a.budgets {
 		n := 0
@@ -322,8 +323,8 @@ func (a *auditor) violates(victims without) bool {
 	return false
 }
 
-// checkGangsVictims checks that the members of a gang that preempts have room on the nodes that they are nominated to,
-// all of them together, and that no victim is on another node.
+// checkGangsVictims checks that the members of a gang that preempts have room on their nominated nodes, all of them
+// together, and that no victim is on another node.
 func (a *auditor) checkGangsVictims(p *pod, d *decision, victims without) {
 	const check = "victims-needed"
 	a.asked(check)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// quantity is an amount of a resource, exactly as it is written.
+// quantity is the exact amount of a resource.
 type quantity struct{ *big.Rat }
 
-// suffixes are those of a quantity, with what they mean as base and exponent.
+// suffixes are a quantity's suffixes, with their base and exponent.
 var suffixes = map[string][2]int64{
 	"n": {10, -9}, "u": {10, -6}, "m": {10, -3}, "": {10, 0}, "k": {10, 3}, "M": {10, 6}, "G": {10, 9}, "T": {10, 12},
 	"P": {10, 15}, "E": {10, 18}, "Ki": {2, 10}, "Mi": {2, 20}, "Gi": {2, 30}, "Ti": {2, 40}, "Pi": {2, 50}, "Ei": {2,
@@ -54,7 +54,7 @@ func (q *quantity) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// amounts are quantities by resource. What is not in it is zero.
+// amounts are quantities by resource. A missing one is zero.
 type amounts map[string]quantity
 
 // of returns the amount of a resource.
@@ -89,8 +89,9 @@ func (a amounts) plus(b amounts) amounts {
 	return sum
 }
 
-// requestsOf returns what the scheduler must keep free for a pod: the sum of its containers and of its sidecars, or,
-// where that is more, what an init container needs beside the sidecars before it; and the pod's overhead.
+// requestsOf returns the resources that the scheduler must keep free for a pod. They are the sum of its containers and
+// of its sidecars, or, if that is more, the needs of an init container and the sidecars before it; and the pod's
+// overhead.
 func requestsOf(spec *podSpec) amounts {
 	running := amounts{}
 	for _, c := range spec.Containers {

@@ -2,8 +2,8 @@ package auditor
 
 import "slices"
 
-// awaitsResize reports whether a pod is on its node, and its resize is put off by the kubelet and a matter of the
-// scheduler: its profile has the plugin that the feature gate brings.
+// awaitsResize reports whether a pod is on its node, and its resize, which the kubelet has deferred, is up to the
+// scheduler: its profile has the plugin that the feature gate adds.
 func (s *state) awaitsResize(p *pod) bool {
 	profile := s.profiles[p.object.Spec.SchedulerName]
 	return p.stage == bound && !p.leaving && p.object.Metadata.DeletionTimestamp == nil &&
@@ -13,8 +13,8 @@ func (s *state) awaitsResize(p *pod) bool {
 		})
 }
 
-// resized takes in a Decision on a pod that keeps its node, and checks its victims: less important pods of that node,
-// without which the pod has room there for what it requests, and of which none could stay.
+// resized records a Decision on a pod that keeps its node, and checks its victims. They are less important pods of
+// that node. Without them the pod has room there for its requests, and none of them could stay.
 func (a *auditor) resized(p *pod, d *decision) {
 	const check = "preemption"
 	if d.Group != "" || d.Nominated != "" {

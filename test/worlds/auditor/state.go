@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// stage is how far a pod has come.
+// stage is a stage of a pod's life.
 type stage int
 
 const (
 	pending stage = iota
 	held          // on a node, by a Decision of outcome Waiting
 	going         // on a node permanently: scheduled, or allowed to continue
-	bound         // and its bind is known to have succeeded, or it came with a node
+	bound         // and its bind is known to have succeeded, or it arrived with a node
 	ended         // it has succeeded or failed, and holds nothing
 )
 
-// pod is a pod as the log has told about it so far.
+// pod is a pod as far as the log has described it.
 type pod struct {
 	object    *podObject
 	uid, name string // name is namespace/name
 	gang      string // namespace/name of its gang, "" for none
-	naming    naming // by which it names its gang
+	naming    naming // the way in which it names its gang
 	requests  amounts
 	arrived   time.Time
 	arrivedAt uint64    // the entry
-	ready     time.Time // when it first had no scheduling gates
+	ready     time.Time // the time at which it first had no scheduling gates
 
 	stage     stage
 	node      string // "" without one
@@ -38,8 +38,8 @@ type pod struct {
 	waitUntil time.Time
 	nominated string // the node where room is kept for it
 	own       bool   // a Decision nominated it there, and not its object alone
-	came      bool   // with its node, or its end has been seen to
-	leaving   bool   // a Decision asked for its eviction
+	came      bool   // it arrived with its node, or its end was checked
+	leaving   bool   // a Decision requested its eviction
 	succeeded bool
 	settles   map[string]string      // claims that its placement settles, with their volumes
 	devices   map[string]*allocation // ResourceClaims, namespace/name, that its placement allocates devices to
@@ -53,23 +53,23 @@ func (p *pod) gated() bool {
 	return len(p.object.Spec.SchedulingGates) > 0 || p.object.Metadata.DeletionTimestamp != nil
 }
 
-// group is what is known about a gang, of its objects and of its members.
+// group is the knowledge about a gang, from its objects and its members.
 type group struct {
 	name        string
 	core, extra *groupObject // the PodGroup of scheduling.k8s.io and of scheduling.x-k8s.io
-	complete    time.Time    // when it first had its minimum of members; zero if it never had
+	complete    time.Time    // the time at which it first had its minimum of members; zero if never
 	wasPlaced   bool         // its minimum had nodes permanently since its members came
 	succeeded   int          // members that succeeded since then
 }
 
-// state is what a reader of the log knows.
+// state is the knowledge of a reader of the log.
 type state struct {
 	now        time.Time
 	seq        uint64
 	profiles   map[string]*profile
 	backoff    time.Duration // the longest there is
 	nodes      map[string]*nodeObject
-	pods       map[string]*pod // by UID, those that exist
+	pods       map[string]*pod // by UID, the existing ones
 	groups     map[string]*group
 	composites map[string]*groupObject
 	claims     map[string]*claimObject
@@ -77,7 +77,7 @@ type state struct {
 	resourceClaims map[string]*resourceClaimObject
 	slices         map[string]*sliceObject
 	deviceClasses  map[string]*deviceClassObject
-	inFlight       map[string]map[string]*allocation // what binds may write yet whose pods are gone, by UID
+	inFlight       map[string]map[string]*allocation // the possible writes of binds whose pods have ended, by UID
 
 	volumes    map[string]*volumeObject
 	classes    map[string]*classObject
@@ -85,7 +85,7 @@ type state struct {
 	budgets    map[string]*budgetObject
 }
 
-// profile is what an epoch's configuration says about the pods of one scheduler name.
+// profile is the configuration for the pods of one scheduler name.
 type profile struct {
 	plugins map[string]bool
 	policy  string        // BestEffort, StrictFIFO or Backfill
@@ -135,7 +135,7 @@ func (s *state) on(node string) (pods []*pod) {
 	return pods
 }
 
-// epoch takes in the configuration of an epoch.
+// epoch adds the configuration of an epoch.
 func (s *state) epoch(e *entry) error {
 	var config configuration
 	if err := json.Unmarshal(e.Config, &config); err != nil {
@@ -168,7 +168,7 @@ func (s *state) epoch(e *entry) error {
 	return nil
 }
 
-// upserted takes in an object that came or changed.
+// upserted adds an object that came or changed.
 func (s *state) upserted(e *entry) error {
 	if e.Resource == "pods" {
 		var o podObject
@@ -239,7 +239,7 @@ func (s *state) groupAt(name string) *group {
 	return s.groups[name]
 }
 
-// podUpserted takes in a pod that came or changed.
+// podUpserted adds a pod that came or changed.
 func (s *state) podUpserted(o *podObject) {
 	p := s.pods[o.Metadata.UID]
 	if p == nil {
@@ -266,7 +266,7 @@ func (s *state) podUpserted(o *podObject) {
 	}
 }
 
-// deleted takes in the deletion of an object. It returns the pod, if it was one that existed.
+// deleted adds the deletion of an object. It returns the pod, if it was an existing one.
 func (s *state) deleted(e *entry) *pod {
 	name := e.Namespace + "/" + e.Name
 	switch e.Resource {
@@ -331,7 +331,7 @@ func (p *pod) release() {
 	p.stage, p.node, p.waitUntil, p.settles, p.devices = pending, "", time.Time{}, nil, nil
 }
 
-// podOf returns the pod of a UID, with an error that names it if it is not there.
+// podOf returns the pod of a UID. The error names the UID if there is none.
 func (s *state) podOf(uid string) (*pod, error) {
 	if p := s.pods[uid]; p != nil {
 		return p, nil

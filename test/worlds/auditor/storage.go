@@ -62,9 +62,9 @@ func (v *volumeObject) reachable(node *nodeObject) bool {
 	return v.Spec.NodeAffinity.Required == nil || v.Spec.NodeAffinity.Required.matches(node)
 }
 
-// noVolumeFor says why a claim can get no volume on a node: none that exists suits it, and none can be provisioned. It
-// takes any volume that suits, where the scheduler takes the smallest, so that it may call possible for several claims
-// of one pod what is not; never the other way round for one claim.
+// noVolumeFor returns the reason why a claim can get no volume on a node: no existing one suits it, and none can be
+// provisioned. It takes any suitable volume, where the scheduler takes the smallest. So for several claims of one pod
+// it may find a way where the scheduler finds none; for one claim it is exact.
 func (s *state) noVolumeFor(claim *claimObject, node *nodeObject, given map[string]string) string {
 	class := s.classes[claim.Spec.StorageClassName]
 	switch {
@@ -106,7 +106,7 @@ func (c *classObject) allows(node *nodeObject) bool {
 	return false
 }
 
-// unsuited says why a volume does not suit a claim, "" if it does.
+// unsuited returns the reason why a volume does not suit a claim, "" if it does.
 func (s *state) unsuited(v *volumeObject, claim *claimObject) string {
 	if r := v.Spec.ClaimRef; r != nil && (r.Namespace != claim.Metadata.Namespace || r.Name != claim.Metadata.Name) {
 		return fmt.Sprintf("it is claim %s/%s's", r.Namespace, r.Name)
@@ -168,7 +168,7 @@ func (a *auditor) checkClaims(p *pod, d *decision, node *nodeObject) {
 	for _, name := range p.claims() {
 		volume, given := settles[name]
 		if a.claims[name] == nil {
-			continue // which has been found
+			continue // another check reports it
 		}
 		if why := a.badlySettled(name, volume, given, node); why != "" {
 			a.find(check, "pod %s, claim %s: %s", p.name, name, why)
@@ -181,7 +181,7 @@ func (a *auditor) checkClaims(p *pod, d *decision, node *nodeObject) {
 	}
 }
 
-// badlySettled says what is wrong with the volume that a placement on a node gives a claim, or with giving it none.
+// badlySettled returns the fault of a placement's volume for a claim, or of giving it none.
 func (a *auditor) badlySettled(name, volume string, given bool, node *nodeObject) string {
 	claim, v := a.claims[name], a.volumes[volume]
 	assumed, on, has := a.settled(name)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// story is a log in the making, written by hand: what each line says is in the test, and nothing of the product is
-// needed to make it.
+// story is a log in the making, written by hand: the test has the meaning of each line, and uses no code of the
+// product.
 type story struct {
 	t        *testing.T
 	now      time.Duration
@@ -20,7 +20,7 @@ type story struct {
 	workload bytes.Buffer
 }
 
-// fields are those of a JSON object.
+// fields are the fields of a JSON object.
 type fields = map[string]any
 
 // newStory begins a log with an epoch of the default plugins and a queue policy.
@@ -155,7 +155,7 @@ func (s *story) gang(name string, minimum, members int, annotations string) {
 	}
 }
 
-// in adds the Decision that a member goes to a node: group is what the gang's Decisions are of.
+// in adds the Decision that a member goes to a node. group is the group that the gang's Decisions name.
 func (s *story) in(gang string, k int, outcome, node, text string, args ...any) {
 	d := strings.TrimPrefix(text, "{")
 	if d == "" {

@@ -309,9 +309,9 @@ func passesNominated(s *story, node, other string) {
 	s.place("first", other)
 }
 
-// gangPasses tells about the gang g of three with a minimum of two, which is refused with some facts, and passes the
-// pod first of its own priority, up to the member that waits for the next one. named is the node that objects nominate
-// to.
+// gangPasses writes the story of the gang g of three with a minimum of two. It is refused with some facts, and passes
+// the pod first of its own priority, up to the member that waits for the next one. named is the node that objects
+// nominate to.
 func gangPasses(s *story, facts, named string) {
 	s.node("n", "2", "x", "")
 	s.node("o", "1", "x", "")
