@@ -434,7 +434,7 @@ func (c *Cluster) nextInstant(wake time.Time) (t time.Duration, ok bool) {
 	}
 	if !wake.IsZero() {
 		w := max(c.now, wake.Sub(workload.Start))
-		if !own && w-c.lastActivity > c.opts.Quiet {
+		if !own && w-c.lastActivity > c.opts.IdleLimit {
 			return 0, false
 		}
 		if !ok || w < t {
