@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 )
 
 // Capacity is an amount of everything that nodes have: CPU in thousandths of a core, memory and ephemeral
@@ -25,8 +27,8 @@ type Capacity struct {
 	high       [4]int64
 	scalarHigh map[v1.ResourceName]int64
 
-	// classes tell which resources stand for devices; nil for none.
-	classes *deviceClasses
+	// devices tell which resources stand for devices; nil for none.
+	devices *devices.State
 }
 
 // add adds sign times the amounts.
@@ -155,7 +157,7 @@ func (c *Capacity) of(name v1.ResourceName) (free int64, offered bool) {
 	case v1.ResourcePods:
 		free, high = c.Pods, c.high[3]
 	default:
-		if c.classes.stands(name) {
+		if c.devices.Stands(name) {
 			return 0, false // nodes may have it as devices, which are not counted here
 		}
 		free, offered = c.Scalar[name]

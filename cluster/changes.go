@@ -50,30 +50,16 @@ func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 }
 
 // Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
-// node and the pods there, for pods that name no claims, or those that AppendClaims says it of: nodes that come and go,
-// images, and all other objects that plugins look at. Those that say what gangs are and who may be disrupted are not
-// among these, nor are those of resources that a configuration declares: plugins of others read them, and nothing of
-// what these answer is remembered. ResourceClaims and ResourceSlices are only if devices are scored as resources, see
-// ScoreResources.
+// node and the pods there, for pods that name no claims, or those that devices.State.AppendClaims says it of: nodes
+// that come and go, images, and all other objects that plugins look at. Those that say what gangs are and who may be
+// disrupted are not among these, nor are those of resources that a configuration declares: plugins of others read them,
+// and nothing of what these answer is remembered. ResourceClaims and ResourceSlices are only if devices are scored as
+// resources, see devices.State.ScoreBy.
 func (s *State) Beyond() uint64 { return s.beyond }
 
 // ListVersion returns a number that changes when a node comes or goes, by which the places of others change. It is for
 // memos that rest on nodes and on the pods there, and on nothing else that Beyond counts.
 func (s *State) ListVersion() uint64 { return s.listVersion }
-
-// ScoreResources sets the resources by which plugins score nodes (scoringStrategy of NodeResourcesFit, resources of
-// NodeResourcesBalancedAllocation). For those that stand for a DeviceClass they count devices, for every pod.
-func (s *State) ScoreResources(names []v1.ResourceName) { s.scored = names }
-
-// beyondDevices counts a change of the devices that there are, or that are in use.
-func (s *State) beyondDevices() {
-	for _, name := range s.scored {
-		if s.informers.dra.classes.GetDeviceClass(name) != nil {
-			s.beyond++
-			return
-		}
-	}
-}
 
 // beyondNodes counts a change of an object that is neither a node nor a pod.
 func (s *State) beyondNodes(res eventlog.Resource) {
@@ -84,9 +70,9 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 		eventlog.KAIPodGroups,
 		eventlog.CompositePodGroups,
 		eventlog.PriorityClasses,
-		eventlog.PodDisruptionBudgets:
-	case eventlog.ResourceClaims, eventlog.ResourceSlices:
-		s.beyondDevices()
+		eventlog.PodDisruptionBudgets,
+		eventlog.ResourceClaims,
+		eventlog.ResourceSlices: // see devices.Changes for the last two
 	default:
 		if !eventlog.IsOwn(res) {
 			s.beyond++

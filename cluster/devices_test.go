@@ -5,66 +5,65 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// While a bind may be about to write an allocation, the device is in use whatever is logged of the claim. It is free
-// once the claim was logged with it, as reserved for the pod, and then without.
-func TestADeviceIsInUseUntilItsPodIsBoundOrReleased(t *testing.T) {
-	claim := func(allocated bool, reserved ...string) *resourcev1.ResourceClaim {
-		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u"}}
-		if allocated {
-			c.Status.Allocation = &resourcev1.AllocationResult{}
-			c.Status.Allocation.Devices.Results = []resourcev1.DeviceRequestAllocationResult{
-				{Request: "r", Driver: "d", Pool: "p", Device: "gpu"},
-			}
-		}
-		for _, name := range reserved {
-			c.Status.ReservedFor = append(c.Status.ReservedFor,
-				resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: "uid-a"})
-		}
-		return c
-	}
-	f := NewInformers()
-	log := func(c *resourcev1.ResourceClaim) {
-		if _, err := f.Upsert(eventlog.ResourceClaims, c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	inUse := func(what string, want bool) {
-		t.Helper()
-		all, err := f.DRA().ResourceClaims().ListAllAllocatedDevices()
-		if got := all.Has(structured.MakeDeviceID("d", "p", "gpu")); err != nil || got != want {
-			t.Errorf("%s: the device is in use: %v (%v), want %v", what, got, err, want)
-		}
-	}
-	devices, err := eventlog.NewDeviceClaim(claim(true))
-	if err != nil {
+// A resource that stands for devices is lacking nowhere where it is not in the allocatable, and what is free of it in
+// the allocatable of other nodes is no reason to wait.
+func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
+	const gpu = v1.ResourceName("example.com/gpu")
+	s := New()
+	stands := string(gpu)
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	class.Spec.ExtendedResourceName = &stands
+	version := s.RoomVersion()
+	if _, err := s.Upsert(eventlog.DeviceClasses, class); err != nil {
 		t.Fatal(err)
 	}
-	a := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a"}}
-	b := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "uid-b"}}
-	log(claim(false))
-	inUse("before", false)
-	for _, pod := range []*v1.Pod{a, b} {
-		if err := f.AssumeDevices(pod, []eventlog.DeviceClaim{devices}); err != nil {
+	if s.RoomVersion() == version {
+		t.Error("what was lacking is not asked anew when a class comes")
+	}
+	for name, amount := range map[string]string{"plugin": "1", "zero": "0", "none": ""} {
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Status.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("9")}
+		if amount != "" {
+			n.Status.Allocatable[gpu] = resource.MustParse(amount)
+		}
+		s.UpsertNode(n)
+	}
+	var members []*Pod
+	for _, name := range []string{"a", "b", "c"} {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+		pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{gpu: resource.MustParse("1")}}}}
+		if _, err := s.UpsertPod(pod); err != nil {
 			t.Fatal(err)
 		}
+		members = append(members, s.Pod(pod.UID))
 	}
-	inUse("assumed", true)
-	log(claim(false))
-	inUse("logged again without it", true)
-	log(claim(true, "a"))
-	log(claim(false))
-	inUse("the first pod has ended, and the second is being bound", true)
-	if freed := f.ForgetDevices(b.UID); len(freed) != 1 || freed[0].Before.Status.Allocation == nil {
-		t.Errorf("freed %v", freed)
+	if _, lacks := s.free.lacks(needsOf(members), 3); lacks {
+		t.Error("three devices are lacking")
 	}
-	inUse("released", false)
-	if len(f.devices)+len(f.deviceClaims) > 0 {
-		t.Errorf("left: %v %v", f.devices, f.deviceClaims)
+	if _, offered := s.Free(gpu); offered {
+		t.Error("it is offered")
+	}
+	for name, want := range map[string]bool{"plugin": false, "zero": true, "none": true} {
+		info, err := s.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if allocatable, requested := s.AmountOn(info, gpu); (allocatable-requested > 1<<60) != want {
+			t.Errorf("node %s has %d of %d free", name, allocatable-requested, allocatable)
+		}
+	}
+	if err := s.Assume(members[0], "none", Binding, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s.Overcommitted(members[0]) {
+		t.Error("a node without the resource is overcommitted by a pod")
 	}
 }

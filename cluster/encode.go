@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
@@ -18,7 +19,9 @@ import (
 // differ in it, and two that were built from the same entries never do. Restore makes the state of it again.
 func (s *State) AppendState(dst []byte) ([]byte, error) {
 	var err error
-	dst = s.informers.AppendState(dst)
+	if dst, err = s.devices.AppendState(s.informers.AppendState(dst)); err != nil {
+		return nil, err
+	}
 	dst = binary.AppendUvarint(dst, uint64(len(s.listed)))
 	for _, info := range s.listed {
 		if dst, err = appendObject(dst, info.Node()); err != nil {
@@ -61,7 +64,7 @@ func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 	if len(p.Devices) == 0 {
 		return dst
 	}
-	return appendDeviceClaims(dst, p.Devices)
+	return devices.AppendDevices(dst, p.Devices)
 }
 
 // slots are a pod's places in the lists of its NodeInfo: of all pods, of those with affinity, of those with

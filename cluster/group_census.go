@@ -93,3 +93,6 @@ func (c *census[T]) sides(members map[types.UID]*Pod, of fact[T]) (first, other 
 	}
 	return c.first, c.other
 }
+
+// Nodeless reports whether no member has a node: none is bound or being bound, waits, or is leaving.
+func (g *Group) Nodeless() bool { return g.counts.Members() == g.counts.Pending }

@@ -26,13 +26,11 @@ func (s *State) countIn(p *Pod) {
 		s.roomVersion++ // what all pods with a node hold is in the way no more
 	}
 	s.holdings.add(p.countedPriority, p.info, +1)
-	s.claimUsers.add(p.info.Pod)
 }
 
 // countOut counts p out, which is about to leave its node.
 func (s *State) countOut(p *Pod) {
 	s.holdings.add(p.countedPriority, p.info, -1)
-	s.claimUsers.remove(p.info.Pod)
 }
 
 // recountAll counts again those pods of the gangs that have a node and whose priority has changed.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"reflect"
 
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
@@ -28,17 +28,10 @@ type Informers struct {
 	// own are the resources that the configuration declares, sorted.
 	own []eventlog.OwnResource
 	csi fwk.CSIManager
-	dra *draManager
 	// overlays are the volumes and claims as decisions have changed them; see AssumeVolumes.
 	overlays map[volumeKey]*volumeOverlay
 	// held are the overlays that each pod holds, sorted.
 	held map[types.UID][]volumeKey
-	// devices are the ResourceClaims to which decisions have allocated devices; see AssumeDevices.
-	devices map[types.NamespacedName]*assumedDevices
-	// deviceClaims are those of them that each pod holds, sorted.
-	deviceClaims map[types.UID][]types.NamespacedName
-	// unresolved is State.isUnresolved; nil if there is no State.
-	unresolved func(types.UID) bool
 }
 
 // NewInformers returns informers that hold nothing yet.
@@ -51,9 +44,6 @@ func NewInformers() *Informers {
 		names:    eventlog.Resources(),
 		overlays: map[volumeKey]*volumeOverlay{},
 		held:     map[types.UID][]volumeKey{},
-
-		devices:      map[types.NamespacedName]*assumedDevices{},
-		deviceClaims: map[types.UID][]types.NamespacedName{},
 	}
 	for _, name := range f.names {
 		informer := newLogInformer(reflect.TypeOf(eventlog.NewObject(name)))
@@ -62,7 +52,6 @@ func NewInformers() *Informers {
 	}
 	f.factory.own = f.ownInformer
 	f.csi = nodevolumelimits.NewCSIManager(f.factory.Storage().V1().CSINodes().Lister())
-	f.dra = newDRAManager(f.factory)
 	return f
 }
 
@@ -72,9 +61,6 @@ func (f *Informers) Factory() informers.SharedInformerFactory { return f.factory
 
 // CSI returns the manager of CSINodes for a plugin's Handle.
 func (f *Informers) CSI() fwk.CSIManager { return f.csi }
-
-// DRA returns the manager of resource claims, slices and device classes for a plugin's Handle.
-func (f *Informers) DRA() fwk.SharedDRAManager { return f.dra }
 
 // Upsert stores an object and tells the registered handlers, in the order of their registration. It returns
 // what plugins saw before, nil if nothing. What decisions assumed of a volume or claim gives way to an object
@@ -96,9 +82,6 @@ func (f *Informers) Upsert(res eventlog.Resource, obj eventlog.Object) (old even
 			return kept, nil
 		}
 	}
-	if len(f.devices) > 0 && res == eventlog.ResourceClaims {
-		obj = f.withDevices(obj.(*resourcev1.ResourceClaim))
-	}
 	old, err = informer.put(obj)
 	if err != nil {
 		return nil, fmt.Errorf("upsert %s: %w", res, err)
@@ -115,9 +98,6 @@ func (f *Informers) Delete(res eventlog.Resource, namespace, name string) (old e
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	f.dropOverlay(volumeKey{res, key})
-	if res == eventlog.ResourceClaims {
-		f.dropDevices(key)
-	}
 	return informer.remove(key)
 }
 
@@ -139,12 +119,12 @@ func (f *Informers) List(res eventlog.Resource) []eventlog.Object {
 	return informer.store.objects()
 }
 
-// AppendState appends the canonical form of all objects but pods and nodes: by resource, namespace, name,
-// each as it was logged, then what decisions assumed of volumes and devices. Equal states give equal bytes whatever way
-// they came about, and restore makes the state of them again.
+// AppendState appends the canonical form of all objects but pods, nodes and those of devices.State: by resource,
+// namespace, name, each as it was logged, then what decisions assumed of volumes. Equal states give equal bytes
+// whatever way they came about, and restore makes the state of them again.
 func (f *Informers) AppendState(dst []byte) []byte {
 	for _, res := range f.names {
-		if res == eventlog.Pods || res == eventlog.Nodes {
+		if encodedElsewhere(res) {
 			continue
 		}
 		objects := f.List(res)
@@ -156,8 +136,6 @@ func (f *Informers) AppendState(dst []byte) []byte {
 		for _, obj := range objects {
 			if overlay, ok := f.overlays[volumeKey{res, keyOf(obj)}]; ok {
 				obj = overlay.logged
-			} else if assumed, ok := f.devices[keyOf(obj)]; ok && res == eventlog.ResourceClaims {
-				obj = assumed.logged
 			}
 			dst = mustAppendObject(dst, obj)
 		}
@@ -165,10 +143,16 @@ func (f *Informers) AppendState(dst []byte) []byte {
 	return f.appendOverlays(dst)
 }
 
+// encodedElsewhere reports whether AppendState leaves out the objects of a resource, because another part of the state
+// has them in its own.
+func encodedElsewhere(res eventlog.Resource) bool {
+	return res == eventlog.Pods || res == eventlog.Nodes || devices.Keeps(res)
+}
+
 // leftOutIfEmpty reports whether AppendState does not name a resource of which there is no object: the states of logs
 // from before there was the resource are the same as then. It is false of the last one by name.
 func leftOutIfEmpty(res eventlog.Resource) bool {
-	return res == eventlog.VolcanoPodGroups || res == eventlog.KAIPodGroups || res == eventlog.DeviceTaintRules
+	return res == eventlog.VolcanoPodGroups || res == eventlog.KAIPodGroups
 }
 
 func mustAppendObject(dst []byte, obj eventlog.Object) []byte {

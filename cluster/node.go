@@ -183,7 +183,7 @@ func (s *State) place(p *Pod, nodeName string) {
 	s.count(nodeName, n)
 	s.touched(nodeName)
 	p.Node = nodeName
-	s.noteTaken(p)
+	s.noteDevices(s.devices.Place(p.info.Pod))
 	s.countIn(p)
 	if s.Overcommitted(p) {
 		s.roomVersion++ // what it takes was not free before
@@ -204,6 +204,7 @@ func (s *State) displace(p *Pod) error {
 	}
 	s.uncount(n)
 	s.countOut(p)
+	s.devices.Displace(p.info.Pod)
 	if err := n.info.RemovePod(discard, p.info.Pod); err != nil {
 		return fmt.Errorf("take pod %s/%s off node %q: %w", p.Object.Namespace, p.Object.Name, p.Node, err)
 	}

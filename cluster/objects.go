@@ -3,6 +3,8 @@ package cluster
 import (
 	"iter"
 
+	resourcev1 "k8s.io/api/resource/v1"
+
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -50,6 +52,8 @@ func (s *State) objectsOf(res eventlog.Resource, yield func(eventlog.Object) boo
 	for _, obj := range s.informers.List(res) {
 		if overlay, ok := s.informers.overlays[volumeKey{res, keyOf(obj)}]; ok {
 			obj = overlay.logged
+		} else if claim, ok := obj.(*resourcev1.ResourceClaim); ok {
+			obj = s.devices.Logged(claim)
 		}
 		if !yield(obj) {
 			return false

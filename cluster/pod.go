@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -118,7 +119,7 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 		p = &Pod{Object: obj, info: info}
 		s.pods[obj.UID] = p
 		s.byName[name] = obj.UID
-		s.NoteReturned(obj.UID)
+		s.devices.NoteReturned(obj.UID)
 		s.join(p)
 	} else {
 		old = p.Object
@@ -145,8 +146,8 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	node, stage := p.Node, p.Stage
 	if obj.Spec.NodeName != "" {
 		node, stage = obj.Spec.NodeName, Bound
-		if p.Stage == Binding && node != p.Node && len(s.informers.deviceClaims[obj.UID]) > 0 {
-			s.returned[obj.UID] = true // its bind is under way, and fails
+		if p.Stage == Binding && node != p.Node {
+			s.devices.BoundElsewhere(obj.UID)
 		}
 		p.Volumes, p.Devices = nil, nil
 	}
@@ -181,10 +182,7 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 		}
 	}
 	s.informers.ForgetVolumes(uid)
-	if !s.HoldsUnresolved(p) {
-		s.forgetDevices(uid)
-	}
-	delete(s.returned, uid)
+	s.noteDevices(s.devices.Gone(uid))
 	s.waits.release(uid)
 	s.leave(p)
 	s.noteMoved(uid)
@@ -218,11 +216,11 @@ func (s *State) enter(p *Pod, stage Stage) {
 	}
 	p.Stage = stage
 	s.noteMoved(p.Object.UID)
-	if stage == Binding {
-		delete(s.returned, p.Object.UID) // another bind takes the place of the one that is under way
-	}
-	if stage == Bound && !s.returned[p.Object.UID] {
-		s.informers.settleDevices(p.Object.UID)
+	switch stage {
+	case Binding:
+		s.devices.Binding(p.Object.UID)
+	case Bound:
+		s.devices.Bound(p.Object.UID)
 	}
 }
 
@@ -239,86 +237,6 @@ func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.Volu
 	s.place(p, node)
 	s.setStage(p, stage)
 	return nil
-}
-
-// AssumeDevices allocates devices to claims of a pod that was just assumed, as AssumeDevices of Informers says.
-func (s *State) AssumeDevices(p *Pod, devices []eventlog.DeviceClaim) error {
-	if len(devices) == 0 {
-		return nil
-	}
-	s.beyondDevices()
-	if err := s.informers.AssumeDevices(p.Object, devices); err != nil {
-		return err
-	}
-	p.Devices = devices
-	return nil
-}
-
-// forgetDevices takes back what was assumed of claims for a pod, and takes note of what has come free.
-func (s *State) forgetDevices(uid types.UID) {
-	if freed := s.informers.ForgetDevices(uid); len(freed) > 0 {
-		s.freed = append(s.freed, freed...)
-		s.beyondDevices()
-	}
-}
-
-// isUnresolved reports whether a bind of the pod may still write its claims. Devices stay taken, as capacity does, until
-// the result of that bind is logged: also if the claim is logged with them and then without, and if the pod's deletion
-// comes first. Otherwise they might be given to another claim while the API server has them in the first one.
-func (s *State) isUnresolved(uid types.UID) bool {
-	p := s.pods[uid]
-	return p == nil || p.Stage != Bound || s.returned[uid]
-}
-
-// HoldsUnresolved reports whether devices stay taken for a pod that is being bound when it goes: until ResolveDevices.
-func (s *State) HoldsUnresolved(p *Pod) bool {
-	return (p.Stage == Binding || s.returned[p.Object.UID]) &&
-		len(s.informers.deviceClaims[p.Object.UID]) > 0
-}
-
-// NoteReturned notes that the bind of a pod is under way which the pod does not show, if devices are taken for it: the
-// pod was deleted and is back. They stay taken until ResolveDevices, or until another bind takes its place.
-func (s *State) NoteReturned(uid types.UID) {
-	p := s.pods[uid]
-	if p != nil && p.Stage != Binding && len(s.informers.deviceClaims[uid]) > 0 {
-		s.returned[uid] = true
-	}
-}
-
-// UnresolvedDevices returns the claims with the devices that are taken for a bind of which the pod shows nothing: it is
-// gone, or was and is back, or is bound to another node.
-func (s *State) UnresolvedDevices(uid types.UID) []eventlog.DeviceClaim {
-	if s.pods[uid] != nil && !s.returned[uid] {
-		return nil
-	}
-	return s.informers.heldDevices(uid)
-}
-
-// ResolveDevices frees the devices that are taken for a pod that is gone: it is known what came of its bind. Of a pod
-// that is back they stay taken if it is bound, and if a decision has given it a node since.
-func (s *State) ResolveDevices(uid types.UID, bound bool) {
-	delete(s.returned, uid)
-	switch p := s.pods[uid]; {
-	case p == nil, !bound && p.Stage != Waiting:
-		s.forgetDevices(uid)
-	case p.Stage == Bound:
-		s.informers.settleDevices(uid)
-	}
-}
-
-// TakeFreed returns the claims whose devices have come free, since it was called last, because pods that were to have
-// them were released or have gone. Claims that the log itself says to be without devices now are not among them.
-func (s *State) TakeFreed() []FreedClaim {
-	freed := s.freed
-	s.freed = nil
-	return freed
-}
-
-// PutFreed puts claims before those that TakeFreed returns.
-func (s *State) PutFreed(earlier []FreedClaim) {
-	if len(earlier) > 0 {
-		s.freed = append(earlier, s.freed...)
-	}
 }
 
 // Allow makes a Waiting pod Binding.
@@ -342,16 +260,35 @@ func (s *State) Confirm(p *Pod) error {
 
 // Release makes a Waiting or Binding pod Pending again: its capacity, volumes and devices are free.
 func (s *State) Release(p *Pod) error {
+	c, err := s.release(p)
+	s.noteDevices(c)
+	return err
+}
+
+// Retract is Release of a pod that the attempt under way has placed. No other pod can have missed what it had: the
+// changes do not name its devices as freed.
+func (s *State) Retract(p *Pod) error {
+	c, err := s.release(p)
+	c.Freed = nil
+	s.noteDevices(c)
+	return err
+}
+
+func (s *State) release(p *Pod) (c devices.Changes, err error) {
 	if err := s.displace(p); err != nil {
-		return err
+		return c, err
 	}
 	s.informers.ForgetVolumes(p.Object.UID)
-	if !s.returned[p.Object.UID] {
-		s.forgetDevices(p.Object.UID)
-	}
+	c = s.devices.Release(p.Object.UID)
 	p.info, p.Volumes, p.Devices, p.Since = withPod(p.info, p.Object), nil, nil, 0
 	s.setStage(p, Pending)
-	return nil
+	return c, nil
+}
+
+// Leaves reports whether the pod is about to lose its node: it is gone, is being deleted, or was asked to go.
+func (s *State) Leaves(uid types.UID) bool {
+	p := s.pods[uid]
+	return p == nil || p.Object.DeletionTimestamp != nil || p.evicted
 }
 
 // onNode returns info for the same pod with its node name set. The pod's other parts are shared: objects

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
@@ -34,6 +35,10 @@ func (s *State) Restore(r *canonical.Reader) error {
 	if err := s.informers.restoreOverlays(r); err != nil {
 		return err
 	}
+	if err := s.devices.Restore(r); err != nil {
+		return err
+	}
+	s.TakeDeviceChanges() // nobody has seen the state before
 	nodes, err := readNodes(r)
 	if err != nil {
 		return err
@@ -76,7 +81,7 @@ func decodeObject(r *canonical.Reader, res eventlog.Resource, decoder *eventlog.
 func (s *State) restoreObjects(r *canonical.Reader) error {
 	next := "" // the resource whose name was read last, if its objects were not
 	for _, res := range s.informers.names {
-		if res == eventlog.Pods || res == eventlog.Nodes {
+		if encodedElsewhere(res) {
 			continue
 		}
 		if next == "" {
@@ -106,12 +111,6 @@ func (s *State) restoreObjects(r *canonical.Reader) error {
 func (f *Informers) restoreOverlays(r *canonical.Reader) error {
 	for range r.Count("assumed volumes", 1) {
 		res := eventlog.Resource(r.String("resource"))
-		if res == eventlog.ResourceClaims {
-			if err := f.restoreDevices(r); err != nil {
-				return err
-			}
-			continue
-		}
 		if res != eventlog.PersistentVolumes && res != eventlog.PersistentVolumeClaims {
 			r.Fail("assumed volumes", fmt.Errorf("resource %q", res))
 			return r.Err()
@@ -195,7 +194,7 @@ func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
 			p.Volumes = append(p.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
 		}
 		if flags[2] {
-			p.Devices = readDevices(r)
+			p.Devices = devices.ReadDevices(r)
 		}
 		if r.Err() != nil {
 			return nil, r.Err()
@@ -237,6 +236,7 @@ func (s *State) bookPods(pods []restoredPod) {
 	for _, p := range placed {
 		s.nodeAt(p.Node).info.AddPodInfo(p.info)
 		s.countIn(s.pods[p.Object.UID])
+		s.devices.Place(p.info.Pod)
 		at[p.Object.UID] = p.at
 	}
 	// any order: every node's pods are its own

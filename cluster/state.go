@@ -3,11 +3,11 @@ package cluster
 import (
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -25,7 +25,8 @@ type State struct {
 	places        map[string]*nodePlaces // a memo, see placesFor
 	placesCounted int                    // see PlacesCounted
 	placesAsked   uint64                 // how often placesFor was asked
-	claimUsers    claimUsers
+	devices       *devices.State
+	deviceChanges devices.Changes // see TakeDeviceChanges
 
 	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds
 	// while its version is the same. A restored State counts from zero.
@@ -62,12 +63,6 @@ type State struct {
 	// recounted are the groups whose members or terms may be others since TakeRecounted; no state, as judged.
 	recounted []*Group
 	judged    map[*Group]bool // whether they were refused, see TakeJudged; no state: Apply takes what it has caused
-	freed     []FreedClaim    // see TakeFreed; no state: Apply takes what it has caused
-
-	taken []string // see TakeTaken; no state: Apply takes what it has caused
-
-	returned map[types.UID]bool // see NoteReturned; it follows from the state and the effects
-	scored   []v1.ResourceName  // see ScoreResources
 }
 
 // New returns the state before the first entry: nothing.
@@ -75,10 +70,8 @@ func New() *State {
 	informers := NewInformers()
 	s := &State{
 		informers:            informers,
-		free:                 Capacity{classes: informers.dra.classes},
 		nodes:                map[string]*node{},
 		images:               map[string]*fwk.ImageStateSummary{},
-		claimUsers:           newClaimUsers(),
 		withAffinity:         nodeSet{members: map[string]fwk.NodeInfo{}},
 		withAntiAffinity:     nodeSet{members: map[string]fwk.NodeInfo{}},
 		withWideAntiAffinity: nodeSet{members: map[string]fwk.NodeInfo{}},
@@ -87,12 +80,11 @@ func New() *State {
 		groups:               map[types.NamespacedName]*Group{},
 		fallen:               map[*Group]bool{},
 		judged:               map[*Group]bool{},
-		returned:             map[types.UID]bool{},
 		composites:           map[types.NamespacedName]*Composite{},
 		namedBy:              map[types.NamespacedName]map[*Composite]bool{},
 	}
-	s.informers.dra.pools.changed = s.devicesChanged
-	s.informers.unresolved = s.isUnresolved
+	s.devices = devices.New(seenByDevices{s}, informers.Factory())
+	s.free.devices = s.devices
 	return s
 }
 
@@ -134,11 +126,13 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 	case eventlog.PriorityClasses:
 		s.classChanged(obj.GetName())
 	}
-	awaited := s.isAwaited(res, obj)
-	old, err = s.informers.Upsert(res, obj)
-	if awaited {
-		s.noteReserved(obj)
+	if devices.Keeps(res) {
+		var c devices.Changes
+		old, c, err = s.devices.Upsert(res, obj)
+		s.noteDevices(c)
+		return old, err
 	}
+	old, err = s.informers.Upsert(res, obj)
 	s.recountFor(res, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
 	return old, err
 }
@@ -156,6 +150,11 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 		s.roomVersion++
 	case eventlog.PriorityClasses:
 		s.classChanged(name)
+	}
+	if devices.Keeps(res) {
+		old, c := s.devices.Delete(res, namespace, name)
+		s.noteDevices(c)
+		return old
 	}
 	old = s.informers.Delete(res, namespace, name)
 	s.recountFor(res, types.NamespacedName{Namespace: namespace, Name: name})

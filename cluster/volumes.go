@@ -200,7 +200,7 @@ func (f *Informers) dropOverlay(key volumeKey) {
 }
 
 func (f *Informers) appendOverlays(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(f.overlays)+len(f.devices)))
+	dst = binary.AppendUvarint(dst, uint64(len(f.overlays)))
 	for _, key := range slices.SortedFunc(maps.Keys(f.overlays), compareVolumeKeys) {
 		o := f.overlays[key]
 		dst = canonical.AppendString(dst, string(key.resource))
@@ -210,5 +210,5 @@ func (f *Informers) appendOverlays(dst []byte) []byte {
 			dst = canonical.AppendString(dst, string(uid))
 		}
 	}
-	return f.appendDevices(dst)
+	return dst
 }

@@ -191,9 +191,9 @@ func (e *Engine) complete(to *Effect, asked scheduler.Effect, onNodes map[string
 func (e *Engine) completeBind(to *Effect) {
 	state := e.machine.Cluster()
 	if p := state.Pod(to.UID); p != nil {
-		to.Pod, to.Claims, to.GroupClaims = p.Object, claimsOf(p.Object), state.GroupClaims(p.Object)
+		to.Pod, to.Claims, to.GroupClaims = p.Object, claimsOf(p.Object), state.Devices().GroupClaims(p.Object)
 		if len(to.Claims) > 0 {
-			to.ClaimUIDs = state.ClaimUIDs(p.Object.Namespace, to.Claims)
+			to.ClaimUIDs = state.Devices().UIDs(p.Object.Namespace, to.Claims)
 		}
 	}
 	for i := range to.Devices { // also of a pod that is gone

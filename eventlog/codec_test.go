@@ -206,6 +206,11 @@ func raw(kind eventlog.Kind, payload ...byte) []byte {
 // plainDecision is the payload of a decision that has nothing from Places on.
 var plainDecision = []byte{1, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
+// plainAnd is the record of plainDecision with more bytes behind it.
+func plainAnd(more ...byte) []byte {
+	return raw(eventlog.KindDecision, append(bytes.Clone(plainDecision), more...)...)
+}
+
 func TestAPayloadEndsWithTheLastFieldThatIsSet(t *testing.T) {
 	facts := []func(d *eventlog.Decision){
 		func(*eventlog.Decision) {},
@@ -255,7 +260,8 @@ func TestRecordsOfOtherFormatsAreRefused(t *testing.T) {
 			t.Errorf("format %d: %v", format, err)
 		case !strings.Contains(err.Error(), "the log is not damaged, do not cut it here"),
 			format < 10 && !strings.Contains(err.Error(), "written before the first release of Rollcall: this version "+
-				"reads format 10 and later: read the log with the program that wrote it, or with one built from commit"),
+				"reads format 10 and later: read the log with the program that wrote it, or with one built from "+
+				"commit "+eventlog.LastPrerelease),
 			format > 10 && !strings.Contains(err.Error(), "written by a newer version of Rollcall"):
 			t.Errorf("format %d: %v", format, err)
 		}
@@ -278,11 +284,11 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"short":     {good[:40], "too few"},
 		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
-		"empty facts": {raw(eventlog.KindDecision, append(bytes.Clone(plainDecision), 0, 0, 0, 0, 0)...), "domain at byte 83: " +
+		"empty facts": {plainAnd(0, 0, 0, 0, 0), "domain at byte 83: " +
 			"empty fields at the end are left out"},
-		"elsewhere": {raw(eventlog.KindDecision, append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)...), "elsewhere at " +
+		"elsewhere": {plainAnd(0, 0, 1, 'd', 2, 0), "elsewhere at " +
 			"byte 83: 2 is neither 0 nor 1"},
-		"ending": {raw(eventlog.KindDecision, append(bytes.Clone(plainDecision), 0, 0, 0, 0, 4)...), "ended at byte 83: " +
+		"ending": {plainAnd(0, 0, 0, 0, 4), "ended at byte 83: " +
 			"unknown ending 4"},
 		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
 		"kind":             {change(1, 9), "unknown kind 9 at byte 1"},
@@ -337,9 +343,11 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"pod group field": {raw(eventlog.KindUpserted, append([]byte{13}, `{"metadata":{},"spec":{"minMembers":3}}`...)...), `unknown field "spec.minMembers"`},
 		"pod group quantity": {raw(eventlog.KindUpserted, append([]byte{13}, `{"metadata":{},"spec":{"minResources":{"cpu":"1e999999999"}}}`...)...),
 			"exponent"},
-		"config":       {raw(eventlog.KindEpochStarted, 0, 0, 1, 0, 1, '{'), "config at byte"},
-		"format":       {raw(eventlog.KindEpochStarted, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 10), "format at byte"},
-		"behaviour":    {raw(eventlog.KindEpochStarted, 0, 0, 10, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f), "behaviour at byte"},
+		"config": {raw(eventlog.KindEpochStarted, 0, 0, 1, 0, 1, '{'), "config at byte"},
+		"format": {raw(eventlog.KindEpochStarted, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 10),
+			"format at byte"},
+		"behaviour": {raw(eventlog.KindEpochStarted, 0, 0, 10, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f),
+			"behaviour at byte"},
 		"no behaviour": {raw(eventlog.KindEpochStarted, 0, 0, 10, 0, 0), "behaviour at byte"},
 	} {
 		e, _, err := eventlog.DecodeRecord(tc.rec)

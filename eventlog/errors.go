@@ -209,8 +209,8 @@ func (e *FormatError) Error() string {
 		entry = e.Path + ": " + entry
 	}
 	if e.Format > FormatVersion {
-		return fmt.Sprintf("%s has format %d, written by a newer version of Rollcall: this one reads up to %d: use the "+
-			"newer version; the log is not damaged, do not cut it here", entry, e.Format, FormatVersion)
+		return fmt.Sprintf("%s has format %d, written by a newer version of Rollcall: this one reads up to %d: use "+
+			"the newer version; the log is not damaged, do not cut it here", entry, e.Format, FormatVersion)
 	}
 	return fmt.Sprintf("%s has format %d, written before the first release of Rollcall: this version reads format %d "+
 		"and later: read the log with the program that wrote it, or with one built from commit %s; the log is not "+

@@ -7,7 +7,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 )
 
 // A Count says how many pods that are alike each node would take, one node at a time and without placing any. It exists
@@ -42,7 +42,7 @@ func (r *Rehearsal) Count(ctx context.Context, pod *v1.Pod) *Count {
 // restsOnNodes reports whether what the profile's plugins say of a node for the pod rests on the pod, the node and the
 // pods on it alone, apart from what changes no answer while a cycle lasts. All plugins that filter or score are known.
 func (p *Profile) restsOnNodes(ctx context.Context, pod *v1.Pod) bool {
-	if hasVolumes(pod) || len(pod.Spec.ResourceClaims) > 0 || cluster.StandsForDevices(p.world.DRA, pod) {
+	if hasVolumes(pod) || len(pod.Spec.ResourceClaims) > 0 || devices.RequestsExtended(p.world.DRA, pod) {
 		return false
 	}
 	if list, err := p.stage.NodeInfos().HavePodsWithAffinityList(); err != nil || len(list) > 0 {

@@ -172,7 +172,7 @@ func (w *memoWorld) profile(name string, registry framework.Registry, version fu
 	}
 	cfg.Profiles[0].SchedulerName = name
 	p, err := framework.NewProfile(w.ctx, registry, cfg.Profiles[0], framework.World{
-		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version,
+		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: w.state.Devices(), Version: version,
 		Changed:  w.state.ChangedSince,
 		Reserved: w.reserved, Nominator: &w.nominations,
 	})

@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 )
 
 // Pods made from one template, such as those of a job, are the same in everything that plugins look at. So what depends
@@ -88,11 +88,11 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 // answers on the pod depend on that alone.
 func (c *search) findClaims() {
 	c.claims, c.knownClaims = c.claims[:0], true
-	if len(c.pod.Spec.ResourceClaims) == 0 && !cluster.StandsForDevices(c.p.world.DRA, c.pod) {
+	if len(c.pod.Spec.ResourceClaims) == 0 && !devices.RequestsExtended(c.p.world.DRA, c.pod) {
 		return
 	}
 	c.knownClaims = false
-	if c.p.stage.changed != nil && len(cluster.SharedClaims(c.p.world.DRA, c.pod)) > 0 {
+	if c.p.stage.changed != nil && len(devices.SharedClaims(c.p.world.DRA, c.pod)) > 0 {
 		// a pod that the rehearsal has placed may have the claim's devices
 	} else if c.p.world.Claims != nil {
 		c.claims, c.knownClaims = c.p.world.Claims(c.claims, c.pod)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
@@ -85,7 +85,7 @@ type allocatorHandle struct{ fwk.Handle }
 
 // SharedDRAManager implements fwk.Handle.
 func (h allocatorHandle) SharedDRAManager() fwk.SharedDRAManager {
-	return cluster.ForAllocator(h.Handle.SharedDRAManager())
+	return devices.ForAllocator(h.Handle.SharedDRAManager())
 }
 
 // shareKey is where the cycle's state has the share of maxSelectorCost that each node has.
@@ -99,7 +99,7 @@ func (s selectorShare) Clone() fwk.StateData { return s }
 // PreFilter implements fwk.PreFilterPlugin.
 func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	classes := cluster.ClassesOf(p.handle.SharedDRAManager(), pod)
+	classes := devices.ClassesOf(p.handle.SharedDRAManager(), pod)
 	if len(pod.Spec.ResourceClaims) > 0 {
 		for i := range pod.Spec.ResourceClaims {
 			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
@@ -144,7 +144,7 @@ func (p *boundedDevices) beingMade(pod *v1.Pod) string {
 	if state == nil {
 		return ""
 	}
-	if claim := state.ClaimBeingMade(pod); claim != "" {
+	if claim := state.Devices().BeingMade(pod); claim != "" {
 		return fmt.Sprintf("resourceclaim %q is being made for the extended resources of another pod", claim)
 	}
 	return ""
@@ -172,13 +172,13 @@ func (o overdue) Clone() fwk.StateData { return o }
 // isOverdue reports whether an allocated claim has waited for the binding conditions of its devices for too long: the
 // pod cannot have it as it is. kube-scheduler compares the time of the allocation with the clock on the wall.
 func (p *boundedDevices) isOverdue(claim *resourcev1.ResourceClaim) bool {
-	if !cluster.HasBindingConditions(claim) ||
+	if !devices.HasBindingConditions(claim) ||
 		!utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceBindingConditions) {
 		return false
 	}
 	clock, ok := p.handle.(framework.Handle)
-	at := cluster.AllocatedAt(p.handle.SharedDRAManager(), claim.Namespace, claim.Name)
-	if ready, _ := cluster.DevicesReady(claim); !ok || at == nil || ready {
+	at := devices.AllocatedAt(p.handle.SharedDRAManager(), claim.Namespace, claim.Name)
+	if ready, _ := devices.Ready(claim); !ok || at == nil || ready {
 		return false
 	}
 	return at.Add(p.timeout).Before(clock.Now())

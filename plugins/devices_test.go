@@ -89,13 +89,13 @@ func TestTheCostOfSelectorsIsBounded(t *testing.T) {
 // deviceHandle is what DynamicResources needs of a handle.
 type deviceHandle struct {
 	fwk.Handle
-	informers *cluster.Informers
+	state *cluster.State
 }
 
 func (h *deviceHandle) ClientSet() kubernetes.Interface        { return nil }
-func (h *deviceHandle) SharedDRAManager() fwk.SharedDRAManager { return h.informers.DRA() }
+func (h *deviceHandle) SharedDRAManager() fwk.SharedDRAManager { return h.state.Devices() }
 func (h *deviceHandle) SharedInformerFactory() informers.SharedInformerFactory {
-	return h.informers.Factory()
+	return h.state.Informers().Factory()
 }
 func (h *deviceHandle) ProfileName() string { return "p" }
 
@@ -133,7 +133,7 @@ func filterDevices(t *testing.T, nodes int, count int64, selectors ...string) []
 	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	made, err := newBoundedDevices(frameworkruntime.FactoryAdapter(features, dynamicresources.New))(t.Context(),
 		&config.DynamicResourcesArgs{FilterTimeout: &metav1.Duration{Duration: time.Nanosecond}},
-		&deviceHandle{informers: state.Informers()})
+		&deviceHandle{state: state})
 	if err != nil {
 		t.Fatal(err)
 	}

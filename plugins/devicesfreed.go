@@ -17,6 +17,7 @@ import (
 	plfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
@@ -32,9 +33,8 @@ import (
 // First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
 // of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
 //
-// Nothing is evicted for devices that a pod requests as extended resources. Such a pod leaves
-// nominated pods theirs, and others leave it those that are free while it is nominated. In a rehearsal it has those
-// that are free.
+// Nothing is evicted for devices that a pod requests as extended resources. Such a pod leaves nominated pods theirs,
+// and others leave it those that are free while it is nominated. In a rehearsal it has those that are free.
 
 // tooFew is what kube-scheduler says where devices are taken or not there.
 const tooFew = "cannot allocate all claims"
@@ -53,7 +53,7 @@ func (p *boundedDevices) state() *cluster.State {
 // freeable returns the cluster's state if preemption frees devices, nil if it does not.
 func (p *boundedDevices) freeable() *cluster.State {
 	state := p.state()
-	if state == nil || !state.FreesDevices() {
+	if state == nil || !state.Devices().Freeable() {
 		return nil
 	}
 	return state
@@ -68,10 +68,10 @@ func (p *boundedDevices) resolvable(status *fwk.Status, pod *v1.Pod, node fwk.No
 	case p.wantsMade(pod):
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, tooFew)
 	case status.Code() != fwk.UnschedulableAndUnresolvable,
-		cluster.StandsForDevices(p.handle.SharedDRAManager(), pod):
+		devices.RequestsExtended(p.handle.SharedDRAManager(), pod):
 		return status
 	}
-	if state := p.freeable(); state == nil || !state.OffersDevices(node.Node().Name) {
+	if state := p.freeable(); state == nil || !state.Devices().Has(node.Node().Name) {
 		return status
 	}
 	return fwk.NewStatus(fwk.Unschedulable, tooFew)
@@ -88,7 +88,7 @@ func (n placedOn) Clone() fwk.StateData { return n }
 
 // notePlaced notes where a rehearsal has placed pods that share a claim with the pod: the devices are there then.
 func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) {
-	shared := cluster.SharedClaims(p.handle.SharedDRAManager(), pod)
+	shared := devices.SharedClaims(p.handle.SharedDRAManager(), pod)
 	state := p.freeable()
 	if len(shared) == 0 || state == nil || !p.rehearsed() {
 		return
@@ -101,7 +101,7 @@ func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []f
 		for _, member := range p.beyond(node, actual) {
 			names := func(name string) bool { return slices.Contains(shared, name) }
 			if member.Namespace == pod.Namespace &&
-				slices.ContainsFunc(cluster.SharedClaims(p.handle.SharedDRAManager(), member), names) {
+				slices.ContainsFunc(devices.SharedClaims(p.handle.SharedDRAManager(), member), names) {
 				cycle.Write(placedKey, placedOn(node.Node().Name))
 				return
 			}
@@ -177,7 +177,7 @@ func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
 
 // wantsMade reports whether the pod requests devices as extended resources.
 func (p *boundedDevices) wantsMade(pod *v1.Pod) bool {
-	return p.state() != nil && cluster.StandsForDevices(p.handle.SharedDRAManager(), pod)
+	return p.state() != nil && devices.RequestsExtended(p.handle.SharedDRAManager(), pod)
 }
 
 // beyond returns the pods that want devices and are on node and not on before.
@@ -247,11 +247,11 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	if at, err := o.cycle.Read(placedKey); err == nil && string(at.(placedOn)) != o.Node().Name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unavailableClaim)
 	}
-	trial := o.cluster.TryDevices(o.Node().Name)
+	trial := o.cluster.Devices().Try(o.Node().Name)
 	defer trial.End()
 	var status *fwk.Status
 	if o.dry {
-		if !o.cluster.MaySearchDevices() {
+		if o.cluster.Devices().SearchLeft() <= 0 {
 			return fwk.AsStatus(errManySteps)
 		}
 		status = o.filterDry(ctx, trial, pod)
@@ -265,7 +265,7 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 }
 
 // filterDry filters the node as it would be, without regard to nominated pods.
-func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+func (o *otherNode) filterDry(ctx context.Context, trial *devices.Trial, pod *v1.Pod) *fwk.Status {
 	trial.Free(o.staysFor(pod))
 	before := trial.Mark()
 	given, err := o.giveAll(ctx, trial, o.members, o.stays)
@@ -306,7 +306,7 @@ func (o *otherNode) wantsAll(pod *v1.Pod) bool {
 	if o.claimFor(pod) != nil {
 		all++
 	}
-	wanted, ok := o.wanted(cluster.ForAllocator(o.p.handle.SharedDRAManager()), []*v1.Pod{pod})
+	wanted, ok := o.wanted(devices.ForAllocator(o.p.handle.SharedDRAManager()), []*v1.Pod{pod})
 	return ok && len(wanted) == all
 }
 
@@ -315,7 +315,7 @@ func (o *otherNode) claimFor(pod *v1.Pod) *resourcev1.ResourceClaim {
 	if !o.p.wantsMade(pod) {
 		return nil
 	}
-	return cluster.ClaimFor(o.p.handle.SharedDRAManager(), pod, o.NodeInfo)
+	return devices.ClaimFor(o.p.handle.SharedDRAManager(), pod, o.NodeInfo)
 }
 
 func isTooFew(status *fwk.Status) bool {
@@ -347,7 +347,7 @@ func (o *otherNode) search(ctx context.Context, pod *v1.Pod) (fwk.CycleState, *f
 
 // keep refuses the node if the nominated pods that have room there would find too few devices beside the pod. If they
 // only do where the pod has the devices that it finds first, it is to have others.
-func (o *otherNode) keep(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+func (o *otherNode) keep(ctx context.Context, trial *devices.Trial, pod *v1.Pod) *fwk.Status {
 	before := trial.Mark()
 	keepers := o.keepers(ctx, trial)
 	trial.BackTo(before)
@@ -372,7 +372,7 @@ func (o *otherNode) keep(ctx context.Context, trial *cluster.DeviceTrial, pod *v
 }
 
 // keepers returns the nominated pods that will find devices once those have gone that are leaving.
-func (o *otherNode) keepers(ctx context.Context, trial *cluster.DeviceTrial) (keepers []*v1.Pod) {
+func (o *otherNode) keepers(ctx context.Context, trial *devices.Trial) (keepers []*v1.Pod) {
 	before := trial.Mark()
 	if o.giveKept(ctx, trial, o.nominated) != nil {
 		return o.nominated
@@ -388,7 +388,7 @@ func (o *otherNode) keepers(ctx context.Context, trial *cluster.DeviceTrial) (ke
 
 // giveKept gives nominated pods the devices that they will find once those have gone that are leaving; nil if these are
 // too few.
-func (o *otherNode) giveKept(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod) []givenClaim {
+func (o *otherNode) giveKept(ctx context.Context, trial *devices.Trial, pods []*v1.Pod) []givenClaim {
 	before := trial.Mark()
 	for _, n := range pods {
 		if !o.p.wantsMade(n) {
@@ -403,7 +403,7 @@ func (o *otherNode) giveKept(ctx context.Context, trial *cluster.DeviceTrial, po
 }
 
 // searchBeside searches for the pod while nominated ones have devices already.
-func (o *otherNode) searchBeside(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod, keepers []*v1.Pod) (
+func (o *otherNode) searchBeside(ctx context.Context, trial *devices.Trial, pod *v1.Pod, keepers []*v1.Pod) (
 	fwk.CycleState, *fwk.Status) {
 	trial.Hold(pod)
 	before := trial.Mark()
@@ -422,7 +422,7 @@ func (o *otherNode) searchBeside(ctx context.Context, trial *cluster.DeviceTrial
 func (p *boundedDevices) reserveBeside(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo,
 	keepers []*v1.Pod) *fwk.Status {
 	o := &otherNode{NodeInfo: node, p: p, cluster: p.freeable(), cycle: state, on: podsOn(node)}
-	trial := o.cluster.TryDevices(node.Node().Name)
+	trial := o.cluster.Devices().Try(node.Node().Name)
 	defer trial.End()
 	found, status := o.searchBeside(ctx, trial, pod, keepers)
 	if !status.IsSuccess() {
@@ -445,7 +445,7 @@ type givenClaim struct {
 // giveAll has the claims of pods that have no devices get some: one pod after the other has those that the allocator
 // finds first; or all are looked at together, if that leaves the last ones too few. It returns nil if there are too few
 // for them together.
-func (o *otherNode) giveAll(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+func (o *otherNode) giveAll(ctx context.Context, trial *devices.Trial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
 	before, all := trial.Mark(), []givenClaim{}
 	for i := range pods {
@@ -467,12 +467,12 @@ func (o *otherNode) giveAll(ctx context.Context, trial *cluster.DeviceTrial, pod
 
 // giveTogether is giveAll in one search. It is not made where devices are fewer than what is asked for: that search
 // would take long.
-func (o *otherNode) giveTogether(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+func (o *otherNode) giveTogether(ctx context.Context, trial *devices.Trial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
 	for _, pod := range pods {
 		trial.FreeOf(pod, stays(pod))
 	}
-	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
+	dra := devices.ForAllocator(o.p.handle.SharedDRAManager())
 	wanted, ok := o.wanted(dra, pods)
 	if !ok || !enoughDevices(dra, wanted) {
 		return nil, nil
@@ -540,12 +540,12 @@ func (o *otherNode) wanted(dra fwk.SharedDRAManager, pods []*v1.Pod) (wanted []*
 
 // give has the pods' claims that have no devices get those that the allocator finds for all of them. It returns nil if
 // these are too few.
-func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+func (o *otherNode) give(ctx context.Context, trial *devices.Trial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
 	for _, pod := range pods {
 		trial.FreeOf(pod, stays(pod))
 	}
-	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
+	dra := devices.ForAllocator(o.p.handle.SharedDRAManager())
 	wanted, ok := o.wanted(dra, pods)
 	if !ok || len(wanted) == 0 {
 		if ok {
@@ -576,7 +576,7 @@ const searchCost = 16
 // spend counts the steps of a search in a dry run.
 func (o *otherNode) spend(steps *countedSteps) {
 	if o.dry {
-		o.cluster.SpendDeviceSearch(searchCost + maxAllocationSteps - steps.left)
+		o.cluster.Devices().SpendSearch(searchCost + maxAllocationSteps - steps.left)
 	}
 }
 

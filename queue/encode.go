@@ -7,8 +7,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// stateVersion is the first byte of AppendState's encoding: it is higher than before after every change of the encoding.
-// Until 0.1.0 is cut, version 5 may change. Versions 2 to 4 are of before.
+// stateVersion is the first byte of AppendState's encoding. A change of the encoding needs a higher one. Until 0.1.0 is
+// cut, version 5 may change. Versions 2 to 4 are from before the first release.
 const stateVersion = 5
 
 // AppendState appends a canonical and complete encoding of the state: two queues with equal options and

@@ -31,7 +31,7 @@ func TestADecisionThatChangedRulesMakeDifferentIsNotCountedAsDivergence(t *testi
 	changed.Score++
 	entries[at].Payload = &changed
 	behaviours := slices.Clone(scheduler.Behaviours)
-	behaviours[scheduler.Behaviour-1].Kept = false
+	behaviours[len(behaviours)-1].Kept = false
 	behaviours = append(
 		behaviours,
 		scheduler.Rules{Number: scheduler.Behaviour + 1, Changed: []string{"Scores are lower."}, Kept: true},

@@ -46,13 +46,11 @@ type writer struct {
 	epoch   uint64
 	now     time.Time
 
-	behaviour uint32            // of the epochs that are started
-	placed    map[string]string // the pods that were scheduled, and their nodes
+	placed map[string]string // the pods that were scheduled, and their nodes
 }
 
 func newWriter(t *testing.T) *writer {
-	return &writer{t: t, m: scheduler.New(plugins.NewRegistry()), now: transcripts.Start, placed: map[string]string{},
-		behaviour: scheduler.Behaviour}
+	return &writer{t: t, m: scheduler.New(plugins.NewRegistry()), now: transcripts.Start, placed: map[string]string{}}
 }
 
 func (w *writer) take(p eventlog.Payload) {
@@ -71,11 +69,11 @@ func (w *writer) start(named map[string]bool) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.startWith(cfg, w.behaviour)
+	w.startWith(cfg)
 }
 
-// startWith is start with a configuration and a behaviour.
-func (w *writer) startWith(cfg *framework.Config, behaviour uint32) {
+// startWith is start with a configuration.
+func (w *writer) startWith(cfg *framework.Config) {
 	w.t.Helper()
 	config, err := framework.EncodeConfig(cfg)
 	if err != nil {
@@ -84,7 +82,7 @@ func (w *writer) startWith(cfg *framework.Config, behaviour uint32) {
 	w.epoch++
 	w.now = w.now.Add(time.Hour) // all backoffs are over
 	w.take(&eventlog.EpochStarted{ID: fmt.Sprintf("epoch-%d", w.epoch), Version: "test", Format: eventlog.FormatVersion,
-		Behaviour: behaviour, Config: config})
+		Behaviour: scheduler.Behaviour, Config: config})
 	w.decide()
 }
 
@@ -156,44 +154,40 @@ func gatedLog(t *testing.T) []eventlog.Entry {
 
 // TestWhatIsToleratedByComparisonIsRoomForGangsAndReservations has all nodes tainted so that pods tolerate it by the
 // operator Gt alone, under the gate that makes it count: a gang that must stay in one rack finds the rack, and a pod
-// that waits for room has a reservation. Before behaviour 4 neither was so.
+// that waits for room has a reservation.
 func TestWhatIsToleratedByComparisonIsRoomForGangsAndReservations(t *testing.T) {
-	for behaviour := uint32(3); behaviour <= scheduler.Behaviour; behaviour++ {
-		w := newWriter(t)
-		cfg, err := framework.ReadOptions{FeatureGates: comparing}.LoadConfig([]byte(backfilled), "backfilled")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.startWith(cfg, behaviour)
-		w.node("n1")
-		group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "g", UID: "g"}}
-		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 1}
-		group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
-			Topology: []schedulingv1beta1.TopologyConstraint{{Key: "rack"}}}
-		w.upsert(eventlog.PodGroups, group)
-		member := w.newPod("member", "1")
-		name := "g"
-		member.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
-		w.upsert(eventlog.Pods, member)
-		runs := w.newPod("runs", "3")
-		runs.Annotations = map[string]string{"rollcall.dev/duration": "1h"}
-		w.upsert(eventlog.Pods, runs)
-		waits := w.newPod("waits", "2")
-		w.upsert(eventlog.Pods, waits)
+	w := newWriter(t)
+	cfg, err := framework.ReadOptions{FeatureGates: comparing}.LoadConfig([]byte(backfilled), "backfilled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.startWith(cfg)
+	w.node("n1")
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "g", UID: "g"}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 1}
+	group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+		Topology: []schedulingv1beta1.TopologyConstraint{{Key: "rack"}}}
+	w.upsert(eventlog.PodGroups, group)
+	member := w.newPod("member", "1")
+	name := "g"
+	member.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+	w.upsert(eventlog.Pods, member)
+	runs := w.newPod("runs", "3")
+	runs.Annotations = map[string]string{"rollcall.dev/duration": "1h"}
+	w.upsert(eventlog.Pods, runs)
+	waits := w.newPod("waits", "2")
+	w.upsert(eventlog.Pods, waits)
 
-		reserved := false
-		for _, e := range w.entries {
-			d, ok := e.Payload.(*eventlog.Decision)
-			reserved = reserved || ok && d.Outcome == eventlog.Reserved && d.Name == "waits"
-		}
-		want := behaviour >= 4
-		if placed := w.placed["member"] != ""; placed != want || reserved != want {
-			t.Errorf("behaviour %d: the member is placed: %t, the pod that waits has a reservation: %t; want %t",
-				behaviour, placed, reserved, want)
-		}
-		if report := verify(t, w.entries); !report.Identical() {
-			t.Errorf("behaviour %d: diverged: %s", behaviour, report.Divergences[0])
-		}
+	reserved := false
+	for _, e := range w.entries {
+		d, ok := e.Payload.(*eventlog.Decision)
+		reserved = reserved || ok && d.Outcome == eventlog.Reserved && d.Name == "waits"
+	}
+	if placed := w.placed["member"] != ""; !placed || !reserved {
+		t.Errorf("the member is placed: %t, the pod that waits has a reservation: %t", placed, reserved)
+	}
+	if report := verify(t, w.entries); !report.Identical() {
+		t.Errorf("diverged: %s", report.Divergences[0])
 	}
 }
 
@@ -254,48 +248,26 @@ func aloof(name string) *v1.Pod {
 }
 
 // TestPodsKeepOthersOffTheirZoneUnderTheHostnameFastPath: under that gate InterPodAffinity asks for the nodes with pods
-// of wide anti-affinity by themselves. Epochs before behaviour 4 had it find none, and are replayed so.
+// of wide anti-affinity by themselves.
 func TestPodsKeepOthersOffTheirZoneUnderTheHostnameFastPath(t *testing.T) {
-	gate := map[string]bool{"InterPodAffinityHostnameFastPath": true}
-	for _, c := range []struct {
-		behaviour uint32
-		want      []string
-	}{{3, []string{"first", "second"}}, {scheduler.Behaviour, []string{"first"}}} {
-		w := newWriter(t)
-		w.behaviour = c.behaviour
-		w.start(gate)
-		for _, name := range []string{"n1", "n2"} {
-			node := &v1.Node{ObjectMeta: metav1.ObjectMeta{
-				Name: name, UID: types.UID(name), Labels: map[string]string{"zone": "z"},
-			}}
-			node.Status.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("110")}
-			w.upsert(eventlog.Nodes, node)
-		}
-		w.upsert(eventlog.Pods, aloof("first"))
-		plain := aloof("second")
-		plain.Spec.Affinity = nil
-		w.upsert(eventlog.Pods, plain)
-		if got := slices.Sorted(maps.Keys(w.placed)); !slices.Equal(got, c.want) {
-			t.Errorf("by behaviour %d, %v are placed, want %v", c.behaviour, got, c.want)
-		}
-		if report := verify(t, w.entries); !report.Identical() {
-			t.Errorf("by behaviour %d, diverged: %s", c.behaviour, report.Divergences[0])
-		}
-		state, err := w.m.AppendState(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w.m, err = scheduler.Restore(plugins.NewRegistry(), state); err != nil {
-			t.Fatal(err)
-		}
-		w.behaviour = scheduler.Behaviour
-		w.start(gate) // from here on, wherever it was begun
-		third := aloof("third")
-		third.Spec.Affinity = nil
-		w.upsert(eventlog.Pods, third)
-		if node, placed := w.placed["third"]; placed {
-			t.Errorf("restored after behaviour %d, the third one is placed on %s", c.behaviour, node)
-		}
+	w := newWriter(t)
+	w.start(map[string]bool{"InterPodAffinityHostnameFastPath": true})
+	for _, name := range []string{"n1", "n2"} {
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), Labels: map[string]string{"zone": "z"},
+		}}
+		node.Status.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("110")}
+		w.upsert(eventlog.Nodes, node)
+	}
+	w.upsert(eventlog.Pods, aloof("first"))
+	plain := aloof("second")
+	plain.Spec.Affinity = nil
+	w.upsert(eventlog.Pods, plain)
+	if got := slices.Sorted(maps.Keys(w.placed)); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("%v are placed, want the first one", got)
+	}
+	if report := verify(t, w.entries); !report.Identical() {
+		t.Errorf("diverged: %s", report.Divergences[0])
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -60,10 +61,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	for _, g := range m.cluster.TakeJudged() {
 		m.entities.recheck(keyOfGang(g))
 	}
-	for _, claim := range m.cluster.TakeFreed() {
-		m.tellMoved(eventlog.ResourceClaims, fwk.Update, claim.Before, claim.Now)
-	}
-	m.retryAwaiting(m.cluster.TakeTaken())
+	m.tellDevices(m.cluster.TakeDeviceChanges())
 	m.nominated.followGroup(e)
 	m.nominated.followClaim(e)
 	m.nominated.tellVacated(e)
@@ -131,7 +129,6 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 		object = m.cluster.Informers().Get(p.Resource, object.GetNamespace(), object.GetName())
 	}
 	m.tellMoved(p.Resource, action, old, object)
-	m.tellTainted()
 	return nil
 }
 
@@ -153,16 +150,21 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
 		m.entities.regroup(p.Resource, p.Namespace, p.Name, before)
 		m.tellMoved(p.Resource, fwk.Delete, old, nil)
-		m.tellTainted()
 	}
 	return nil
 }
 
-// tellTainted tells the queue of the ResourceSlices that a DeviceTaintRule has changed, as kube-scheduler does.
-func (m *Machine) tellTainted() {
-	for _, slice := range m.cluster.Informers().TakeTainted() {
+// tellDevices tells the queue what the entry has changed about devices besides its own object: slices that a
+// DeviceTaintRule has changed, as kube-scheduler does, and claims that lost their devices. Pods that wait for devices
+// which another pod took are tried again.
+func (m *Machine) tellDevices(c devices.Changes) {
+	for _, slice := range c.Tainted {
 		m.tellMoved(eventlog.ResourceSlices, fwk.Update, slice.Before, slice.Now)
 	}
+	for _, claim := range c.Freed {
+		m.tellMoved(eventlog.ResourceClaims, fwk.Update, claim.Before, claim.Now)
+	}
+	m.retryAwaiting(c.Taken)
 }
 
 // tellMoved tells the queue of a change to an object that is neither a pod nor a node.
@@ -326,7 +328,7 @@ func (m *Machine) stopScheduling(p *cluster.Pod, stage cluster.Stage) {
 	delete(m.nominated.named, uid)
 	m.forgetQuestion(uid)
 	delete(m.extenders.vain, uid)
-	if stage == cluster.Binding && !m.cluster.HoldsUnresolved(p) {
+	if stage == cluster.Binding && !m.cluster.Devices().HoldsUnresolved(uid) {
 		m.effects.done(uid, Bind)
 	}
 	m.entities.dequeue(uid)
@@ -426,7 +428,7 @@ func (m *Machine) resolveGone(r *eventlog.BindResult) {
 func (m *Machine) noteReturned() {
 	for i := range m.effects.slots {
 		if x := &m.effects.slots[i]; x.Kind == Bind {
-			m.cluster.NoteReturned(x.UID)
+			m.cluster.Devices().NoteReturned(x.UID)
 		}
 	}
 }

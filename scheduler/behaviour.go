@@ -49,11 +49,11 @@ type BehaviourError struct {
 // Error implements error.
 func (e *BehaviourError) Error() string {
 	if e.Number < e.Lowest {
-		return fmt.Sprintf("it was decided by behaviour %d, which is older than this version reads (%d or higher): "+
-			"read it with the version that wrote it, or start a new log", e.Number, e.Lowest)
+		return fmt.Sprintf("it was decided by behaviour %d, which is older than this version reads (%d and later): "+
+			"read it with the program that wrote it, or start a new log", e.Number, e.Lowest)
 	}
-	return fmt.Sprintf("it was decided by behaviour %d, and this version knows behaviours up to %d: use a newer version",
-		e.Number, e.Highest)
+	return fmt.Sprintf("it was decided by behaviour %d, and this version knows behaviours up to %d: "+
+		"use a newer version", e.Number, e.Highest)
 }
 
 // Behaviour returns the number of the rules of the running epoch. Before the first epoch it is this version's own.
@@ -73,14 +73,4 @@ func (m *Machine) setBehaviour(number uint32) error {
 // The gates of the configuration are in force.
 func comparesTolerations() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
-}
-
-// useDeviceRules makes the cluster treat devices as today's rules say.
-func (m *Machine) useDeviceRules() {
-	m.cluster.BoundSelectors(true)
-	m.cluster.AwaitDevices(true)
-	m.cluster.FreeDevices(true)
-	m.cluster.ShareGroupClaims(true)
-	m.cluster.MakeClaims(true)
-	m.cluster.FollowDeviceUsers(true)
 }

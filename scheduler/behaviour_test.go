@@ -18,8 +18,8 @@ import (
 const oldLogs = "../test/compat/testdata"
 
 func TestEpochsOfOtherBehavioursAreRefused(t *testing.T) {
-	older := ", which is older than this version reads (10 or higher): " +
-		"read it with the version that wrote it, or start a new log"
+	older := ", which is older than this version reads (10 and later): " +
+		"read it with the program that wrote it, or start a new log"
 	for number, want := range map[uint32]string{
 		0: "behaviour 1" + older, // the first one recorded no number
 		1: "behaviour 1" + older,

@@ -140,17 +140,19 @@ func (c *cycle) admit(placement framework.Placement) {
 
 // noteDevices writes into the decision which devices DynamicResources has reserved for the pod.
 func (c *cycle) noteDevices(pod *v1.Pod) *fwk.Status {
-	if len(pod.Spec.ResourceClaims) == 0 && !c.m.cluster.Informers().StandsForDevices(pod) {
+	all := c.m.cluster.Devices()
+	if len(pod.Spec.ResourceClaims) == 0 && !all.RequestsExtended(pod) {
 		return nil
 	}
-	devices, why := c.m.cluster.Informers().ReservedDevices(pod, c.d.Cycle)
-	if full := c.m.cluster.FullClaim(pod); why == "" {
-		why = full
+	reserved, err := all.Reserved(pod, c.d.Cycle)
+	why := all.FullClaim(pod)
+	if err != nil {
+		why = err.Error()
 	}
 	if why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(names.DynamicResources)
 	}
-	c.d.Devices = devices
+	c.d.Devices = reserved
 	return nil
 }
 

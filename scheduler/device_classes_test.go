@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -261,7 +261,7 @@ func (w *claimWorld) boundExtended(d *eventlog.Decision) {
 		if err != nil || len(requests) == 0 {
 			w.t.Fatalf("the claim requests %v, %v", requests, err)
 		}
-		claim := cluster.ClaimToMake(podOf(d.Name, v1.ResourceList{}), d.Devices[0].Claim, requests)
+		claim := devices.ClaimToMake(podOf(d.Name, v1.ResourceList{}), d.Devices[0].Claim, requests)
 		claim.UID = types.UID(claim.Name)
 		w.upsert(eventlog.ResourceClaims, claim)
 		claim = claim.DeepCopy()

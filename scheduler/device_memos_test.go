@@ -167,7 +167,7 @@ func TestBeyondFollowsDevicesOnlyWhereTheyAreScored(t *testing.T) {
 		s := newOneDevice(t)
 		state := s.m.Cluster()
 		if scored {
-			state.ScoreResources([]v1.ResourceName{
+			state.Devices().ScoreBy([]v1.ResourceName{
 				v1.ResourceCPU, v1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "gpu")})
 		}
 		changed := func(what string, f func()) {

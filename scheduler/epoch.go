@@ -60,7 +60,6 @@ func (m *Machine) configure(data []byte) error {
 	m.gates = cfg.FeatureGates
 	m.cluster = cluster.New()
 	m.waits = newWaits(m.cluster, &m.effects, m.bindings, m.Now)
-	m.useDeviceRules()
 	m.cluster.Informers().Declare(cfg.PluginResources)
 	m.profiles = noProfiles(data)
 	m.entities = &entities{cluster: m.cluster, profiles: m.profiles}

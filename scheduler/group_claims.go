@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"slices"
 
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -21,7 +23,7 @@ import (
 // nothing that the nominations of a PodGroup's pods count on.
 func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) {
 	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error || p.Group == nil ||
-		!m.cluster.HasGroupClaims() {
+		!devices.ShareGroupClaims() {
 		return
 	}
 	if e := m.queue.Get(key); e == nil || e.State() == queue.InFlight {
@@ -31,8 +33,8 @@ func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *e
 		if m.nominated.hasOwnIn(g) {
 			continue
 		}
-		if object := g.ObjectOf(eventlog.PodGroups); len(m.cluster.IdleClaims(g)) > 0 {
-			m.effects.add(Effect{Kind: GiveBack, Seq: seq, Namespace: g.Namespace, Name: g.Name, UID: object.GetUID()})
+		if group, idle := m.idleClaimsOf(g); len(idle) > 0 {
+			m.effects.add(Effect{Kind: GiveBack, Seq: seq, Namespace: g.Namespace, Name: g.Name, UID: group.UID})
 		}
 	}
 }
@@ -53,10 +55,21 @@ func (m *Machine) idleClaims(x *Effect) []eventlog.DeviceClaim {
 	if g == nil {
 		return nil
 	}
-	if object := g.ObjectOf(eventlog.PodGroups); object == nil || object.GetUID() != x.UID {
+	group, idle := m.idleClaimsOf(g)
+	if group == nil || group.UID != x.UID {
 		return nil
 	}
-	return m.cluster.IdleClaims(g)
+	return idle
+}
+
+// idleClaimsOf returns the gang's PodGroup, nil if there is none, and those of its claims that may be given back: no
+// pod of it has a node.
+func (m *Machine) idleClaimsOf(g *cluster.Group) (group *schedulingv1beta1.PodGroup, idle []eventlog.DeviceClaim) {
+	group, ok := g.ObjectOf(eventlog.PodGroups).(*schedulingv1beta1.PodGroup)
+	if !ok || !g.Nodeless() {
+		return group, nil
+	}
+	return group, m.cluster.Devices().IdleClaims(group)
 }
 
 // ofGroups returns the effects on PodGroups, in the order of their decisions.

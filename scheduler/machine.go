@@ -171,7 +171,7 @@ func (m *Machine) EffectsAfter(seq uint64) []Effect {
 			if p := m.cluster.Pod(x.UID); p != nil && p.Stage == cluster.Binding {
 				x.Devices = p.Devices
 			} else {
-				x.Devices = m.cluster.UnresolvedDevices(x.UID)
+				x.Devices = m.cluster.Devices().Unresolved(x.UID)
 			}
 		}
 	}

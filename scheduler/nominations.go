@@ -14,6 +14,7 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
@@ -122,7 +123,7 @@ func (n *nominations) vacate(uid types.UID, node string) {
 // wantsDevices reports whether devices are kept for a pod while it is nominated, and may come free when it goes.
 func (n *nominations) wantsDevices(p *cluster.Pod) bool {
 	return len(p.Object.Spec.ResourceClaims) > 0 ||
-		n.entities.cluster.Informers().StandsForDevices(p.Object)
+		n.entities.cluster.Devices().RequestsExtended(p.Object)
 }
 
 // followClaim notes, if the entry says that a claim is gone which a nominated pod uses, that devices are not kept any
@@ -134,7 +135,7 @@ func (n *nominations) followClaim(entry eventlog.Entry) {
 	}
 	// any order: one is enough
 	for uid := range n.nodes {
-		if p := n.entities.cluster.Pod(uid); p != nil && n.counts(uid) && cluster.Uses(p.Object, d.Namespace, d.Name) {
+		if p := n.entities.cluster.Pod(uid); p != nil && n.counts(uid) && devices.Uses(p.Object, d.Namespace, d.Name) {
 			n.devices = true
 		}
 	}

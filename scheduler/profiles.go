@@ -59,7 +59,7 @@ func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framew
 	made, unmake := context.WithCancel(m.ctx)
 	m.unmake = unmake
 	profiles := make([]*framework.Profile, len(cfg.Profiles))
-	m.cluster.ScoreResources(scoredResources(cfg))
+	m.cluster.Devices().ScoreBy(scoredResources(cfg))
 	for i := range cfg.Profiles {
 		var err error
 		if profiles[i], err = m.newProfile(made, cfg, i); err != nil {
@@ -103,12 +103,12 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Lister:    m.cluster,
 		Informers: m.cluster.Informers().Factory(),
 		CSI:       m.cluster.Informers().CSI(),
-		DRA:       m.cluster.Informers().DRA(),
+		DRA:       m.cluster.Devices(),
 		Waiting:   m.waits.pods,
 		Nominator: m.nominated,
 		Version:   m.cluster.Beyond,
 		Changed:   m.cluster.ChangedSince,
-		Claims:    m.cluster.AppendClaims,
+		Claims:    m.cluster.Devices().AppendClaims,
 		Removed:   cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
 		Reserved:  func(pod *v1.Pod) *framework.Reserved { return m.refusalOf(pod, apart) },

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -353,7 +353,7 @@ func (w *preemptedDevices) use(p *devicePod, c eventlog.DeviceClaim) {
 		if err != nil || w.claims[c.Claim] != nil {
 			w.Fatalf("claim %s is to be made: %v, %v", c.Claim, w.claims[c.Claim], err)
 		}
-		made := cluster.ClaimToMake(p.Pod, c.Claim, requests)
+		made := devices.ClaimToMake(p.Pod, c.Claim, requests)
 		made.UID = types.UID("c" + c.Claim)
 		w.claims[c.Claim], p.claims = made, append(p.claims, c.Claim)
 		w.extended++

@@ -48,7 +48,8 @@ func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 // the Machine that they make would not be the one that was written down.
 var ErrNotTheSame = errors.New("what was restored is not what was written down")
 
-// ConfigOf returns the configuration in a state, nil if no epoch had begun, and the number of its behaviour. No plugin is needed for it.
+// ConfigOf returns the configuration in a state, nil if no epoch had begun, and the number of its behaviour. No plugin
+// is needed for it.
 func ConfigOf(state []byte) (config []byte, behaviour uint32, err error) {
 	m := &Machine{}
 	config, begun, err := m.restoreBeginning(canonical.NewReader(state))

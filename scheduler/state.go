@@ -8,8 +8,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// stateVersion is the first byte of AppendState's encoding: it is higher than before after every change of the encoding.
-// Until 0.1.0 is cut, version 10 may change, as behaviour 10 does (see Behaviours). Versions 1 to 9 are of before.
+// stateVersion is the first byte of AppendState's encoding. A change of the encoding needs a higher one. Until 0.1.0 is
+// cut, version 10 may change, as behaviour 10 may (see Behaviours). Versions 1 to 9 are from before the first release.
 const stateVersion = 10
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries

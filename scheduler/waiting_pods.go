@@ -294,14 +294,14 @@ func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error)
 		freed = p.Placed()
 	}
 	s.bindings.end(p, false)
-	earlier := s.entities.cluster.TakeFreed()
-	if err := s.entities.cluster.Release(p); err != nil {
+	if freed != nil {
+		err = s.entities.cluster.Release(p)
+	} else {
+		err = s.entities.cluster.Retract(p)
+	}
+	if err != nil {
 		return queue.Key{}, nil, err
 	}
-	if freed == nil {
-		s.entities.cluster.TakeFreed() // nobody has missed these devices
-	}
-	s.entities.cluster.PutFreed(earlier)
 	s.entities.markPending(key, p)
 	return key, freed, nil
 }

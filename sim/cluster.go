@@ -91,7 +91,7 @@ type Cluster struct {
 	groups     []groupState
 	groupIndex map[types.NamespacedName]int32
 	store      storage
-	devices    devices
+	devices    claimController
 
 	// answers are the inputs caused by carried-out effects, for a step at the same instant.
 	answers []eventlog.Payload
@@ -216,7 +216,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		batches:    map[*workload.Batch]*batchState{},
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
-		devices:    newDevices(work, opts),
+		devices:    newClaimController(work, opts),
 		account:    report.NewAccount(),
 	}
 	if opts.Singles {

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// devices plays the resource claim controller: it makes claims from ResourceClaimTemplates for pods, and frees the
+// claimController plays the resource claim controller: it makes claims from ResourceClaimTemplates for pods, and frees the
 // devices of a claim that has no users left. It also plays drivers: devices with binding conditions are ready as soon
 // as they are reserved for a pod.
-type devices struct {
+type claimController struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
 	groups    groups
@@ -30,8 +30,8 @@ type devices struct {
 	next map[types.NamespacedName]*resourcev1.ResourceClaim
 }
 
-func newDevices(work *workload.Workload, opts Options) devices {
-	return devices{
+func newClaimController(work *workload.Workload, opts Options) claimController {
+	return claimController{
 		templates: work.ClaimTemplates,
 		claims:    map[types.NamespacedName]*resourcev1.ResourceClaim{},
 		groups:    newGroups(opts.GroupClaims),
@@ -41,7 +41,7 @@ func newDevices(work *workload.Workload, opts Options) devices {
 }
 
 // remember keeps a claim.
-func (d *devices) remember(o eventlog.Object) {
+func (d *claimController) remember(o eventlog.Object) {
 	if claim, ok := o.(*resourcev1.ResourceClaim); ok {
 		d.claims[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = claim
 	}
@@ -53,7 +53,7 @@ func isLeaving(claim *resourcev1.ResourceClaim) bool {
 }
 
 // holdsUp reports whether an object has to wait for the end of another one of its name. If so, it keeps the object.
-func (d *devices) holdsUp(o eventlog.Object) bool {
+func (d *claimController) holdsUp(o eventlog.Object) bool {
 	claim, ok := o.(*resourcev1.ResourceClaim)
 	if !ok {
 		return false
@@ -68,7 +68,7 @@ func (d *devices) holdsUp(o eventlog.Object) bool {
 
 // delete deletes a claim that the workload deletes. A claim with users stays until the last of them has ended, as its
 // finalizer does in a cluster: then inputs say so, and handled is true.
-func (d *devices) delete(key types.NamespacedName, now time.Time) (inputs []eventlog.Payload, handled bool) {
+func (d *claimController) delete(key types.NamespacedName, now time.Time) (inputs []eventlog.Payload, handled bool) {
 	claim := d.claims[key]
 	switch {
 	case isLeaving(claim):
@@ -85,7 +85,7 @@ func (d *devices) delete(key types.NamespacedName, now time.Time) (inputs []even
 }
 
 // goes deletes a claim, and creates the one that has waited for its name.
-func (d *devices) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
+func (d *claimController) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
 	key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	delete(d.claims, key)
 	inputs := []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: key.Namespace,
@@ -99,7 +99,7 @@ func (d *devices) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
 }
 
 // check returns an error if a pod names a template that does not exist.
-func (d *devices) check(namespace string, pod *corev1.Pod) error {
+func (d *claimController) check(namespace string, pod *corev1.Pod) error {
 	for _, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimTemplateName == nil || generated(pod, c.Name) != nil {
 			continue
@@ -124,7 +124,7 @@ func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
 
 // makeClaims makes the claims of the pod that come from templates, and names them in its status. The pod is as build
 // made it: its fields below the first level are shared.
-func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err error) {
+func (d *claimController) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err error) {
 	group, waits := d.groupOf(pod)
 	if waits {
 		return nil, nil
@@ -161,7 +161,7 @@ func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err er
 }
 
 // nameClaims names the claims of the pod that come from templates in its status.
-func (d *devices) nameClaims(pod *corev1.Pod) {
+func (d *claimController) nameClaims(pod *corev1.Pod) {
 	group, waits := d.groupOf(pod)
 	if waits {
 		return
@@ -182,7 +182,7 @@ func (d *devices) nameClaims(pod *corev1.Pod) {
 }
 
 // claimsOf returns the claims that a pod names.
-func (d *devices) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
+func (d *claimController) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil || name == nil {
@@ -197,7 +197,7 @@ func (d *devices) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
 
 // bind allocates devices to the claims of a pod and reserves the claims for it, all or none, as a scheduler does
 // before it binds the pod. It returns the resulting inputs.
-func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
+func (d *claimController) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
 	var claims []*resourcev1.ResourceClaim
 	groups := d.consumers(pod)
 	for _, key := range d.claimsOf(pod) {
@@ -247,7 +247,7 @@ func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventl
 
 // make makes the claim for the devices that the pod requests by the names of extended resources; nil if the placement
 // gives the devices to another claim.
-func (d *devices) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+func (d *claimController) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
 	requests, err := wanted.Requests()
 	if err != nil || len(requests) == 0 {
 		return nil, err
@@ -256,7 +256,7 @@ func (d *devices) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resource
 	if d.claims[key] != nil {
 		return nil, fmt.Errorf("ResourceClaim %s is there: it cannot be made for the pod", key)
 	}
-	claim := cluster.ClaimToMake(pod, wanted.Claim, requests)
+	claim := devices.ClaimToMake(pod, wanted.Claim, requests)
 	claim.UID = workload.UID(eventlog.ResourceClaims, pod.Namespace, wanted.Claim+"/"+string(pod.UID))
 	claim.CreationTimestamp = pod.CreationTimestamp
 	if claim.Status.Allocation, err = wanted.Result(); err != nil {
@@ -321,7 +321,7 @@ func makeReady(claim *resourcev1.ResourceClaim) {
 
 // release removes a pod that has ended, or was not bound, from its claims. With gone, it also deletes the claims that
 // were made for the pod. A claim without users frees its devices.
-func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload) {
+func (d *claimController) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload) {
 	if key, ok := d.made[pod.UID]; ok {
 		delete(d.made, pod.UID)
 		if claim := d.claims[key]; claim != nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -36,7 +36,7 @@ func newGroups(on bool) groups {
 }
 
 // checkGroup returns an error if a PodGroup names a template that does not exist.
-func (d *devices) checkGroup(o eventlog.Object) error {
+func (d *claimController) checkGroup(o eventlog.Object) error {
 	group, ok := o.(*schedulingv1beta1.PodGroup)
 	if !ok || !d.groups.on {
 		return nil
@@ -61,7 +61,7 @@ func generatedFor(group *schedulingv1beta1.PodGroup, claim string) bool {
 
 // groupComes makes the claims of a PodGroup that come from templates, and returns the PodGroup with their names in its
 // status.
-func (d *devices) groupComes(o eventlog.Object) (inputs []eventlog.Payload, object eventlog.Object, err error) {
+func (d *claimController) groupComes(o eventlog.Object) (inputs []eventlog.Payload, object eventlog.Object, err error) {
 	group, ok := o.(*schedulingv1beta1.PodGroup)
 	if !ok || !d.groups.on || len(group.Spec.ResourceClaims) == 0 {
 		return nil, o, nil
@@ -100,7 +100,7 @@ func (d *devices) groupComes(o eventlog.Object) (inputs []eventlog.Payload, obje
 }
 
 // groupGoes returns the inputs about the end of a PodGroup's claims; none while it has pods.
-func (d *devices) groupGoes(key types.NamespacedName, pods int) []eventlog.Payload {
+func (d *claimController) groupGoes(key types.NamespacedName, pods int) []eventlog.Payload {
 	if d.groups.objects[key] == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (d *devices) groupGoes(key types.NamespacedName, pods int) []eventlog.Paylo
 }
 
 // podGone is called for each pod of a group that has ended, with the number of the remaining ones.
-func (d *devices) podGone(key types.NamespacedName, pods int) []eventlog.Payload {
+func (d *claimController) podGone(key types.NamespacedName, pods int) []eventlog.Payload {
 	if pods > 0 || !d.groups.leaving[key] {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (d *devices) podGone(key types.NamespacedName, pods int) []eventlog.Payload
 }
 
 // forgetGroup frees the claims of a PodGroup that has ended. The ones that were made for it are deleted.
-func (d *devices) forgetGroup(key types.NamespacedName) (inputs []eventlog.Payload) {
+func (d *claimController) forgetGroup(key types.NamespacedName) (inputs []eventlog.Payload) {
 	group := d.groups.objects[key]
 	delete(d.groups.objects, key)
 	delete(d.groups.leaving, key)
@@ -139,7 +139,7 @@ func (d *devices) forgetGroup(key types.NamespacedName) (inputs []eventlog.Paylo
 }
 
 // unreserve removes a consumer from a claim, which frees its devices if it has no other.
-func (d *devices) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID) []eventlog.Payload {
+func (d *claimController) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID) []eventlog.Payload {
 	at := slices.IndexFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
 		return r.UID == consumer
 	})
@@ -175,7 +175,7 @@ func (c *Cluster) giveBack(e *engine.Effect) (inputs []eventlog.Payload) {
 
 // groupOf returns the PodGroup whose claims the pod may use; nil for none. waits says that it does not exist yet:
 // claims from templates are not made for the pod before.
-func (d *devices) groupOf(pod *corev1.Pod) (group *schedulingv1beta1.PodGroup, waits bool) {
+func (d *claimController) groupOf(pod *corev1.Pod) (group *schedulingv1beta1.PodGroup, waits bool) {
 	if !d.groups.on || pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil, false
 	}
@@ -194,9 +194,9 @@ func isOfGroup(pod *corev1.Pod, group *schedulingv1beta1.PodGroup, claim *corev1
 }
 
 // consumers returns the consumers for which the pod's claims are reserved in its place.
-func (d *devices) consumers(pod *corev1.Pod) map[string]resourcev1.ResourceClaimConsumerReference {
+func (d *claimController) consumers(pod *corev1.Pod) map[string]resourcev1.ResourceClaimConsumerReference {
 	group, _ := d.groupOf(pod)
-	return cluster.GroupClaimsOf(pod, group)
+	return devices.GroupClaimsOf(pod, group)
 }
 
 // tellWaiting returns the inputs for the pods of a group that have waited for its PodGroup, with their claims.

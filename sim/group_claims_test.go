@@ -16,11 +16,12 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// grouped are the devices of a PodGroup g with a claim of a template, and two pods of it that are bound.
-func grouped(t *testing.T) (d devices, claim *resourcev1.ResourceClaim, a, b *corev1.Pod) {
+// grouped plays the claims of a PodGroup g with a claim of a template, and two pods of it that are bound.
+func grouped(t *testing.T) (d claimController, claim *resourcev1.ResourceClaim, a, b *corev1.Pod) {
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "gpus"}}
-	d = newDevices(&workload.Workload{ClaimTemplates: map[types.NamespacedName]*resourcev1.ResourceClaimTemplate{
-		{Namespace: "ns", Name: "gpus"}: template}}, Options{GroupClaims: true})
+	work := &workload.Workload{ClaimTemplates: map[types.NamespacedName]*resourcev1.ResourceClaimTemplate{
+		{Namespace: "ns", Name: "gpus"}: template}}
+	d = newClaimController(work, Options{GroupClaims: true})
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "group"}}
 	group.Spec.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{
 		{Name: "gpu", ResourceClaimTemplateName: &template.Name},

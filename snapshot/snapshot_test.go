@@ -47,7 +47,8 @@ func newMachine(t testing.TB, nodes, pods int) *scheduler.Machine {
 		}
 		apply(&eventlog.Upserted{Resource: res, Object: obj})
 	}
-	apply(&eventlog.EpochStarted{ID: "epoch", Version: "test", Format: eventlog.FormatVersion, Config: config})
+	apply(&eventlog.EpochStarted{ID: "epoch", Version: "test", Format: eventlog.FormatVersion,
+		Behaviour: scheduler.Behaviour, Config: config})
 	for i := range nodes {
 		name := fmt.Sprintf("node-%05d", i)
 		n := &v1.Node{
@@ -207,8 +208,8 @@ func TestRefusalsAreByName(t *testing.T) {
 			"damaged: its compression is wrong: gzip: invalid header"},
 		"another entry's": {put(12, 77), "snapshot at entry 77: the restored state is not the one of the snapshot: " +
 			"it is of entry 4"},
-		"newer state": {withState(data, append([]byte{10}, state[1:]...)), "snapshot at entry 4: restore the " +
-			"state: state version 10: this program reads up to 9"},
+		"newer state": {withState(data, append([]byte{11}, state[1:]...)), "snapshot at entry 4: restore the " +
+			"state: state version 11: this program reads version 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := snapshot.Decode(c.data)

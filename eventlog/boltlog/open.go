@@ -20,8 +20,8 @@ var (
 	ErrNoSegments = fmt.Errorf("%w: it is a directory without segments", ErrNotALog)
 )
 
-// FormatError says that another version of Rollcall wrote a log, with a layout that this one does not read: a newer one,
-// or one from before the first release.
+// FormatError says that another version of Rollcall wrote a log, with a layout that this one does not read: a newer
+// one, or one from before the first release.
 type FormatError struct {
 	Path string
 	// Format is the file's format.
@@ -31,9 +31,9 @@ type FormatError struct {
 // Error implements error.
 func (e *FormatError) Error() string {
 	if e.Format < Format {
-		return fmt.Sprintf("%s: the log has layout %d, written before the first release of Rollcall: this version reads "+
-			"layout %d: read the log with the program that wrote it, or with one built from commit %s", e.Path, e.Format,
-			Format, eventlog.LastPrerelease)
+		return fmt.Sprintf("%s: the log has layout %d, written before the first release of Rollcall: this version "+
+			"reads layout %d: read the log with the program that wrote it, or with one built from commit %s",
+			e.Path, e.Format, Format, eventlog.LastPrerelease)
 	}
 	return fmt.Sprintf("%s: the log has format %d, written by a newer version of Rollcall: this one reads up to %d",
 		e.Path, e.Format, Format)
@@ -383,8 +383,8 @@ func segmentPaths(path string) ([]string, error) {
 	return paths, nil
 }
 
-// notADirectory says why the file at path is not a log: it is a segment of one, a log of layout 1, which was one file, or
-// something else.
+// notADirectory says why the file at path is not a log: it is a segment of one, a log of layout 1, which was one file,
+// or something else.
 func notADirectory(path string) error {
 	if log, ok := SegmentOf(path); ok {
 		return &fs.PathError{Op: "open", Path: path,

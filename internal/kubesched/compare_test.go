@@ -17,7 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/kubesched"
@@ -294,7 +294,7 @@ func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourc
 		if told != nil {
 			d.fatalf("kube-scheduler says of a pod without a claim %+v", told)
 		}
-		if len(cluster.ClassesOf(d.ours.Cluster().Informers().DRA(), pod)) > 0 {
+		if len(devices.ClassesOf(d.ours.Cluster().Devices(), pod)) > 0 {
 			d.seen["extended resource of a device plugin"]++
 		}
 		return
@@ -304,7 +304,7 @@ func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourc
 	if err != nil {
 		d.fatalf("claim %s: %v", theirs.Name, err)
 	}
-	made := cluster.ClaimToMake(pod, theirs.Name, requests)
+	made := devices.ClaimToMake(pod, theirs.Name, requests)
 	if diff := cmp.Diff(theirs.Spec, made.Spec); diff != "" {
 		d.fatalf("the claim for extended resources of kube-scheduler (-) and ours (+):\n%s", diff)
 	}
@@ -312,7 +312,7 @@ func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourc
 		[]any{made.Annotations, made.OwnerReferences}); diff != "" {
 		d.fatalf("whose the claim for extended resources is, by kube-scheduler (-) and by us (+):\n%s", diff)
 	}
-	mappings, err := cluster.RequestMappings(pod, requests)
+	mappings, err := devices.RequestMappings(pod, requests)
 	if err != nil {
 		d.fatalf("claim %s: %v", theirs.Name, err)
 	}

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
@@ -334,7 +334,7 @@ func (d *duel) land(i int) {
 	d.landVolumes(f)
 	for _, name := range slices.Sorted(maps.Keys(f.claims)) {
 		claim, ok := get[*resourcev1.ResourceClaim](d, namespace, name)
-		if cluster.MadeFor(f.claims[name], f.pod.UID) {
+		if devices.MadeFor(f.claims[name], f.pod.UID) {
 			d.put(f.claims[name])
 			continue
 		}
@@ -378,7 +378,7 @@ func (d *duel) endPod() {
 	d.remove(pod)
 	for _, claim := range all[*resourcev1.ResourceClaim](d) {
 		claim := claim.DeepCopy()
-		if cluster.MadeFor(claim, pod.UID) {
+		if devices.MadeFor(claim, pod.UID) {
 			d.remove(claim)
 			continue
 		}

@@ -97,7 +97,7 @@ func (d *duel) newPod() *v1.Pod {
 		if d.oneIn(4) && !d.offersGPU() { // kube-scheduler 1.37 fails to bind if a device plugin has it all
 			d.addClaims(p)
 		}
-	case d.shape.devices && !d.oneIn(5):
+	case d.shape.devices && !d.oneIn(5) && !(d.shape.preemption && d.oneIn(2)):
 		d.addClaims(p)
 	}
 	return p

@@ -226,7 +226,6 @@ func TestAHorizonKnowsWhenAResourceStandsForDevicesNoMore(t *testing.T) {
 	const gpu = "example.com/gpu"
 	for _, deleted := range []bool{true, false} {
 		w := newWorld(t, 1)
-		w.MakeClaims(true)
 		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
 			Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To(gpu)}}
 		if _, err := w.Upsert(eventlog.DeviceClasses, class); err != nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -78,20 +78,20 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 }
 
 // checkClaim says in what a claim, which the bind may make, is not as it was when the pod was placed.
-func (b *binding) checkClaim(ctx context.Context, claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim,
+func (b *binding) checkClaim(ctx context.Context, claim *resourcev1.ResourceClaim, wanted *eventlog.DeviceClaim,
 	makes bool) error {
 	switch {
-	case makes && !cluster.MadeFor(claim, b.UID):
+	case makes && !devices.MadeFor(claim, b.UID):
 		return inconsistent("claim %s/%s was not made for the pod", b.Namespace, claim.Name)
-	case !makes && b.isAnother(claim, devices):
+	case !makes && b.isAnother(claim, wanted):
 		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, claim.Name, claim.UID)
 	case claim.DeletionTimestamp != nil:
 		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, claim.Name)
-	case claim.Status.Allocation == nil && devices == nil:
+	case claim.Status.Allocation == nil && wanted == nil:
 		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, claim.Name)
-	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
+	case claim.Status.Allocation != nil && wanted != nil && !wanted.SameDevices(claim):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, claim.Name)
-	case devices == nil:
+	case wanted == nil:
 		return b.checkDevices(ctx, claim)
 	}
 	return nil

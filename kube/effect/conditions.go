@@ -11,7 +11,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/features"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -28,7 +28,7 @@ type awaited struct {
 
 // noteAwaited notes that the bind has to wait for the devices of a claim that is reserved for the pod.
 func (b *binding) noteAwaited(claim *resourcev1.ResourceClaim) {
-	if !cluster.HasBindingConditions(claim) ||
+	if !devices.HasBindingConditions(claim) ||
 		!utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceBindingConditions) {
 		return
 	}
@@ -89,7 +89,7 @@ func (b *binding) devicesReady(ctx context.Context, a awaited) (bool, error) {
 	case claim.Status.Allocation == nil:
 		return false, inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, a.claim)
 	}
-	ready, failed := cluster.DevicesReady(claim)
+	ready, failed := devices.Ready(claim)
 	if failed != nil {
 		return false, inconsistent("device binding failed: claim=%s, reason=%s, message=%q", a.claim, failed.Reason,
 			failed.Message)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -50,7 +50,7 @@ func (b *binding) claimToReserve(ctx context.Context, name string,
 func (b *binding) makeClaim(ctx context.Context, name string,
 	requests []resourcev1.DeviceRequest) (made *resourcev1.ResourceClaim, err error) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name, UID: b.UID}}
-	claim := cluster.ClaimToMake(pod, name, requests)
+	claim := devices.ClaimToMake(pod, name, requests)
 	claim.Finalizers = []string{resourcev1.Finalizer}
 	err = b.call(ctx, CallMakeClaim, func(ctx context.Context) (err error) {
 		made, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Create(ctx, claim, metav1.CreateOptions{})
@@ -64,7 +64,7 @@ func (b *binding) makeClaim(ctx context.Context, name string,
 
 // unmakeClaim deletes a claim that was made for the pod. Its devices are free once it is gone.
 func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceClaim) error {
-	if !cluster.MadeFor(claim, b.UID) {
+	if !devices.MadeFor(claim, b.UID) {
 		return nil
 	}
 	if err := b.untellClaim(ctx, claim.Name); err != nil {
@@ -76,7 +76,7 @@ func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceCla
 	}
 	err = b.call(ctx, CallDeleteClaim, func(ctx context.Context) error {
 		return b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Delete(ctx, claim.Name,
-			cluster.DeleteAsRead(claim))
+			devices.DeleteAsRead(claim))
 	})
 	if isGone(err, claim.Name) {
 		return nil
@@ -93,7 +93,7 @@ func (b *binding) tellClaim(ctx context.Context, name string, requests []resourc
 			return fmt.Errorf("read the pod: %w", err)
 		}
 	}
-	mappings, err := cluster.RequestMappings(pod, requests)
+	mappings, err := devices.RequestMappings(pod, requests)
 	if err != nil {
 		return &inconsistentError{err}
 	}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -27,7 +27,7 @@ func (s *Status) leftBehind(m *scheduler.Machine, pod types.UID) {
 	if p == nil || !m.Schedules(p.Object) {
 		return
 	}
-	for _, claim := range m.Cluster().LeftClaims(pod) {
+	for _, claim := range m.Cluster().Devices().LeftClaims(pod) {
 		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 		s.claims.put(key, leftClaim{claim.UID, pod})
 	}
@@ -50,7 +50,7 @@ func (s *Status) deleteClaim(ctx context.Context, key types.NamespacedName, left
 		}
 	}
 	if err == nil {
-		err = claims.Delete(ctx, key.Name, cluster.DeleteAsRead(claim))
+		err = claims.Delete(ctx, key.Name, devices.DeleteAsRead(claim))
 	}
 	switch {
 	case err == nil:

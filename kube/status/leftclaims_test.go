@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // leftClaimOf is a claim that another scheduler has made for pod a.
 func leftClaimOf(name string) *resourcev1.ResourceClaim {
 	of := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "a", UID: "uid-a"}}
-	claim := cluster.ClaimToMake(of, name, nil)
+	claim := devices.ClaimToMake(of, name, nil)
 	claim.UID, claim.Finalizers = types.UID("claim-"+name), []string{resourcev1.Finalizer}
 	return claim
 }

@@ -48,7 +48,7 @@
 // node is; of gangs that are admitted together and must do so nobody preempts.
 //
 // Devices come free when every pod that uses their claim goes, and a little later than these pods end. A preemptor that
-// waits for them has no other pod evicted meanwhile (see plugins/devicesfreed.go, and cluster.DeviceTrial).
+// waits for them has no other pod evicted meanwhile (see plugins/devicesfreed.go, and devices.Trial).
 //
 // What a rehearsal cannot see are volumes that the members before would have taken: such a gang may preempt and then
 // find no place.

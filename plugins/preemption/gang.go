@@ -119,10 +119,10 @@ func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.G
 // checking begins a check that is made for invariants alone, and returns what ends it: what was done meanwhile does not
 // count, and the device searches are none of those that the cycle may make.
 func (p *Preemption) checking() (end func()) {
-	planned, steps := p.planned, p.view.State().DeviceSearchLeft()
+	planned, steps := p.planned, p.view.State().Devices().SearchLeft()
 	return func() {
 		p.planned = planned
-		p.view.State().AllowDeviceSearch(steps)
+		p.view.State().Devices().AllowSearch(steps)
 	}
 }
 

@@ -98,7 +98,7 @@ func (p *Preemption) ineligible(ctx context.Context, state fwk.CycleState, pod *
 // back.
 func (p *Preemption) awaitsDevices(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	view := p.view.State()
-	if len(pod.Spec.ResourceClaims) == 0 || !view.FreesDevices() || !view.AwaitsDevices(node.Node().Name) {
+	if len(pod.Spec.ResourceClaims) == 0 || !view.Devices().Freeable() || !view.Devices().Awaits(node.Node().Name) {
 		return false
 	}
 	return p.newTrial(ctx, state, pod, node).fits()

@@ -133,7 +133,7 @@ func (pl *plan) make() bool {
 		pl.shorten(n)
 	}
 	slices.SortFunc(pl.victims, moreImportant)
-	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().MaySearchDevices()
+	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().Devices().SearchLeft() > 0
 }
 
 // countsOnOthers reports whether room comes free without anybody's being asked to go. Devices that come free count only
@@ -229,10 +229,10 @@ func (p *Preemption) claimsOf(pod *v1.Pod) (specs string, shared bool) {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return "", false
 	}
-	if !p.view.State().FreesDevices() {
+	if !p.view.State().Devices().Freeable() {
 		return "", true
 	}
-	own, ok := p.view.State().OwnClaims(nil, pod)
+	own, ok := p.view.State().Devices().OwnClaims(nil, pod)
 	return string(own), !ok
 }
 

@@ -49,8 +49,8 @@ func (pl *plan) findCandidates() bool {
 		slices.SortFunc(pl.candidates, lessImportant)
 	}
 	pl.countViolations(budgets)
-	if pl.wantsDevices() && pl.p.view.State().FreesDevices() {
-		pl.awaited = pl.p.view.State().NodesAwaitingDevices()
+	if pl.wantsDevices() && pl.p.view.State().Devices().Freeable() {
+		pl.awaited = pl.p.view.State().Devices().Awaiting()
 		if pl.limit != nil {
 			pl.awaited = slices.DeleteFunc(pl.awaited, func(n string) bool { return !slices.Contains(pl.limit, n) })
 		}

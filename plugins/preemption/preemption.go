@@ -132,7 +132,7 @@ func (p *Preemption) PostFilter(
 	pod *v1.Pod,
 	statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	p.view.State().AllowDeviceSearch(maxDeviceSteps)
+	p.view.State().Devices().AllowSearch(maxDeviceSteps)
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
 		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin

@@ -96,7 +96,7 @@ func (w *world) build(must func(error)) {
 		Lister:    w.state,
 		Informers: informers.Factory(),
 		CSI:       informers.CSI(),
-		DRA:       informers.DRA(),
+		DRA:       w.state.Devices(),
 		Evictions: w,
 		Nominator: w,
 		Version:   w.state.Beyond, // memos are kept

@@ -248,7 +248,7 @@ func (a *Affinity) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if r == nil {
 		return a.InterPodAffinity.Filter(ctx, state, pod, node)
 	}
-	return a.refusals[r.judge(r.Spot(node))]
+	return a.refusals[r.judge(r.Position(node))]
 }
 
 // PreScore implements fwk.PreScorePlugin.
@@ -281,7 +281,7 @@ func (a *Affinity) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if r == nil {
 		return a.InterPodAffinity.Score(ctx, state, pod, node)
 	}
-	return r.score(r.Spot(node)), nil
+	return r.score(r.Position(node)), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.

@@ -65,7 +65,7 @@ const (
 )
 
 // judge says whether the pod may go to a node.
-func (r *reading) judge(node topologycount.Spot) verdict {
+func (r *reading) judge(node topologycount.Position) verdict {
 	enough := true
 	for i := range r.Columns[:r.affinity] {
 		c := &r.Columns[i]
@@ -109,7 +109,7 @@ func (r *reading) startsAlone() bool {
 }
 
 // score adds up what the pod prefers about a node, and others there about the pod.
-func (r *reading) score(node topologycount.Spot) (sum int64) {
+func (r *reading) score(node topologycount.Position) (sum int64) {
 	for i := range r.Columns {
 		sum += r.Columns[i].At(node.In(r.Columns[i].Topology))
 	}

@@ -77,10 +77,10 @@ const (
 
 // judge says whether the pod may go to the node.
 func (r *reading) judge(info fwk.NodeInfo) verdict {
-	spot := r.Spot(info)
+	position := r.Position(info)
 	for i := range r.limits {
 		pods := r.pods(i)
-		domain := spot.In(pods.Topology)
+		domain := position.In(pods.Topology)
 		if domain == topologycount.Nowhere {
 			return noLabel
 		}

@@ -167,10 +167,10 @@ func (s *Spread) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if r.ignored[node.Node().Name] {
 		return 0, nil
 	}
-	spot := r.Spot(node)
+	position := r.Position(node)
 	var sum float64
 	for i := range r.scales {
-		c, domain := &r.scales[i], spot.In(r.topology(i))
+		c, domain := &r.scales[i], position.In(r.topology(i))
 		switch {
 		case domain == topologycount.Nowhere:
 		case c.each:

@@ -13,16 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
-// knows reports whether entries that name the pod, or its node, are among those selected.
-func knows(names *history.Names, p *cluster.Pod) bool {
-	return names.Has(index.UID(p.Object.UID)) && (p.Node == "" || names.Has(index.Node(p.Node)))
-}
-
-// knowsMembers is knows for all members of a gang.
-func knowsMembers(names *history.Names, g *cluster.Group) bool {
-	return !slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return !knows(names, p) })
-}
-
 // learn adds what an entry tells of the pods that are named, and of those for which of returns true: their UIDs and
 // nodes, and the results of evictions.
 func learn(e eventlog.Entry, names *history.Names, of func(*v1.Pod) bool) {
@@ -79,4 +69,20 @@ func inComposite(e eventlog.Entry, name types.NamespacedName) bool {
 	_, group := p.Object.(*schedulingv1beta1.PodGroup)
 	return ok && (parent == name ||
 		group && p.Object.GetNamespace() == name.Namespace && p.Object.GetName() == name.Name)
+}
+
+// knows reports whether entries that name the pod, or its node, are among those selected.
+func knows(names *history.Names, p *cluster.Pod) bool {
+	return names.Has(index.UID(p.Object.UID)) && (p.Node == "" || names.Has(index.Node(p.Node)))
+}
+
+// knowsMembers is knows for all members of a gang.
+func knowsMembers(names *history.Names, g *cluster.Group) bool {
+	return !slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return !knows(names, p) })
+}
+
+// ofResize reports whether a decision, about to be applied or just applied, is on a resize of the pod: any other
+// decision that fails is on a pod that has no node for good.
+func ofResize(p *cluster.Pod, d *eventlog.Decision) bool {
+	return p != nil && p.Stage == cluster.Bound && recorded{decision: d}.failed()
 }

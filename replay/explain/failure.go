@@ -8,6 +8,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -81,39 +82,6 @@ func blames(d *eventlog.Decision, plugin string) bool {
 	})
 }
 
-// failedBeforeItJoined is the failure of gangs that are admitted together which failed when this one was not yet one of
-// them.
-var failedBeforeItJoined = &failure{code: answer.WaitsForOthers}
-
-// failureOf says how the last attempt failed, of which it is known that it did.
-func (h *gangHistory) failureOf(g *cluster.Group) (answer.Code, *failure) {
-	f := h.relevant(g)
-	switch {
-	case f == nil && g.Composite() != nil && (!h.blind || len(h.attempts) > 0):
-		return answer.WaitsForOthers, failedBeforeItJoined
-	case f == nil:
-		return answer.FailedBefore, nil
-	case f.gang != h.group && !f.together:
-		return answer.WaitsForOthers, f
-	}
-	return f.code, f
-}
-
-// relevant is the failure that counts for the gang: that of one of its own members if the gang failed by that, and else
-// that of the gangs that are admitted together; nil if it is not known.
-func (h *gangHistory) relevant(g *cluster.Group) *failure {
-	own := &h.ownFail
-	switch {
-	case h.fail.known() && h.fail.together:
-		return &h.fail
-	case own.known() && (own.decision == nil || g.Composite() == nil || blames(own.decision, gangPlugin) || g.Beyond()):
-		return own
-	case h.fail.known():
-		return &h.fail
-	}
-	return nil
-}
-
 // inShort is a failure in a few words, for the row of an attempt.
 func (f *failure) inShort() string {
 	switch f.code {
@@ -134,3 +102,5 @@ func (f *failure) inShort() string {
 	}
 	return phrase.Refusals(refusals)
 }
+
+const gangPlugin = coscheduling.Name

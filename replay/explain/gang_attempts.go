@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -108,13 +107,4 @@ func (h *gangHistory) addAttempt(at answer.Point, cycle uint64, entity *queue.En
 	if h.fail.at != at {
 		h.fail, h.ownFail = failure{}, failure{}
 	}
-}
-
-// whyEvicted is what a decision of outcome Evicted says.
-func whyEvicted(d *eventlog.Decision) string {
-	var said []string
-	for _, r := range d.Rejections {
-		said = append(said, r.Reason)
-	}
-	return strings.Join(said, "; ")
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
@@ -22,8 +21,6 @@ const (
 	maxAttempts   = 100
 	maxMilestones = 50
 )
-
-const gangPlugin = coscheduling.Name
 
 // gangHistory collects, in the second reading, what happened to a gang. Its before and after are called for each entry.
 type gangHistory struct {
@@ -326,4 +323,31 @@ func (h *gangHistory) needs(m *scheduler.Machine, ahead []uint64, names *history
 		return history.NothingMore
 	}
 	return history.SelectedEntries
+}
+
+// heard notes, before an entry is applied, what came of an eviction by which the gang makes room, or loses members.
+func (h *gangHistory) heard(e eventlog.Entry, p *eventlog.EvictResult) {
+	of := func(x answer.Preemption) bool { return x.Seq == p.Decision }
+	if slices.ContainsFunc(h.preempted.list, of) || slices.ContainsFunc(h.preemptedBy.list, of) {
+		h.results = noteResult(h.results, evictResultOf(e, p))
+	}
+}
+
+// notePreemption notes, before a decision is applied, what the gang has evicted by it, or loses by it: then it returns
+// the preemption, and nil otherwise.
+func (h *gangHistory) notePreemption(m *scheduler.Machine, at answer.Point, d *eventlog.Decision) *answer.Preemption {
+	if !preempts(d) {
+		return nil
+	}
+	x := preemptionOf(m, at, d, h.isMember)
+	switch {
+	case x == nil:
+	case !x.By.Resize && h.concerns(m, m.Cluster().Pod(d.UID)):
+		h.preempted.add(x)
+	case x.OwnPods > 0:
+		h.preemptedBy.add(x)
+		h.lostTo, h.loses = x, true
+		return x
+	}
+	return nil
 }

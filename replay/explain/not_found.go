@@ -3,10 +3,12 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // ErrNotFound is what a *NotFoundError is.
@@ -49,59 +51,47 @@ func (e *NotFoundError) Error() string {
 // Unwrap returns ErrNotFound.
 func (e *NotFoundError) Unwrap() error { return ErrNotFound }
 
-// recentNames is how many entries before the point in question are searched for names like the missing one, where the
-// log has an index. The names of the state before them are searched too. Reading so many takes a third of a second.
-const recentNames = 200_000
-
-// missing returns the error for a name that no entry up to the point in question has. The scanner was handed the
-// selected ones.
-func (r *reading) missing(s scanner) error {
-	missing := s.missing()
-	if missing.Composite && !r.Whole() {
-		return history.ErrTooNarrow
-	}
-	missing.At, missing.KnownFrom = r.point(), r.knownFrom()
-	for e, err := range r.Behind(r.ctx, s.key()) {
-		if err != nil {
-			return err
-		}
-		if s.take(e); s.found() {
-			first := pointOf(e)
-			missing.First = &first
-			return missing
-		}
-	}
-	if r.Whole() {
-		return missing
-	}
-	again := s.again()
-	if err := r.lookForNames(again); err != nil {
-		return err
-	}
-	missing.Similar = again.missing().Similar
-	return missing
+// nearNames collects the names that someone who got one wrong may have meant.
+type nearNames struct {
+	wanted types.NamespacedName
+	// elsewhere have the same name in another namespace; akin have the same namespace, and one name begins
+	// with the other, or both with the same part up to the last dash. Sorted, each at most maxNear.
+	elsewhere, akin []string
 }
 
-// lookForNames hands a scanner the newest state that is recentNames entries before the point in question, or the first
-// one, and all entries from there on.
-func (r *reading) lookForNames(s scanner) error {
-	at := r.At().Seq
-	m, err := r.log.Nearest(at - min(at, r.opts.recentNames()))
-	if err != nil {
-		return err
+const maxNear = 5
+
+func (n *nearNames) add(name types.NamespacedName) {
+	switch {
+	case name.Name == n.wanted.Name:
+		n.elsewhere = insertNear(n.elsewhere, name.String())
+	case name.Namespace == n.wanted.Namespace && n.isAkin(name.Name):
+		n.akin = insertNear(n.akin, name.String())
 	}
-	if m.Seq() > 0 {
-		s.startFrom(m)
+}
+
+func (n *nearNames) isAkin(name string) bool {
+	wanted := n.wanted.Name
+	if strings.HasPrefix(name, wanted) || strings.HasPrefix(wanted, name) {
+		return true
 	}
-	if m.Seq() >= at {
-		return nil
+	dash := strings.LastIndexByte(wanted, '-')
+	return dash > 0 && strings.HasPrefix(name, wanted[:dash+1])
+}
+
+func insertNear(list []string, name string) []string {
+	i, known := slices.BinarySearch(list, name)
+	if known || i == maxNear {
+		return list
 	}
-	between := history.Query{From: m.Seq() + 1, To: history.Bound{Seq: at}}
-	for e, err := range r.log.Entries(r.ctx, between) {
-		if err != nil {
-			return err
-		}
-		s.take(e)
-	}
-	return nil
+	list = slices.Insert(list, i, name)
+	return list[:min(maxNear, len(list))]
+}
+
+// list returns the nearest names: the same one elsewhere before akin ones.
+func (n *nearNames) list() []string {
+	all := slices.Concat(n.elsewhere, n.akin)
+	all = all[:min(maxNear, len(all))]
+	slices.Sort(all)
+	return all
 }

@@ -35,3 +35,7 @@ func (o *Options) runnersUp() int {
 	}
 	return max(0, o.RunnersUp)
 }
+
+// recentNames is how many entries before the point in question are searched for names like the missing one, where the
+// log has an index. The names of the state before them are searched too. Reading so many takes a third of a second.
+const recentNames = 200_000

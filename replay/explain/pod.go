@@ -2,9 +2,11 @@ package explain
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -207,4 +209,68 @@ func (w podOfGang) needs(m *scheduler.Machine, ahead []uint64, names *history.Na
 		return need
 	}
 	return history.SelectedEntries
+}
+
+// addPreemptions adds what the pod had to go for, and what had to go for it.
+func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
+	if by := r.preemption(s.lostTo); by != nil && by.OwnPods > 0 {
+		countRemaining(r.machine, by)
+		x.PreemptedBy = by
+	}
+	if s.evicted.exists() {
+		x.Evicted = &answer.Eviction{Point: s.evicted.at, Members: len(s.evicted.decision.Victims),
+			Why: whyEvicted(s.evicted.decision)}
+	}
+	addEviction(x, s, r.machine.AskedBy(s.uid, scheduler.Evict))
+	for _, d := range s.preempted {
+		if told := r.preemption(d); told != nil && told.OwnPods == 0 &&
+			(d.decision.UID == s.uid || told.By.Group != "") {
+			countRemaining(r.machine, told)
+			addRefused(r.machine, told, s.results)
+			x.Preempted = append(x.Preempted, *told)
+		}
+	}
+	x.OmittedPreempted = s.earlierPreempted
+}
+
+// addEviction adds what was last heard of the pod's eviction: of the one that is outstanding, or else of the one that
+// was asked for last. What was heard of an earlier one says nothing of that.
+func addEviction(x *answer.Pod, s *podScan, outstanding uint64) {
+	last := outstanding
+	if last == 0 && x.PreemptedBy != nil {
+		last = x.PreemptedBy.Seq
+	}
+	if outstanding == 0 && x.Evicted != nil {
+		last = max(last, x.Evicted.Seq)
+	}
+	for _, r := range s.results {
+		if r.UID == s.uid && r.Decision >= last {
+			own := *r
+			own.Pod = s.name.String()
+			x.Eviction = &own
+		}
+	}
+}
+
+// history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
+func (s *podScan) history(knownFrom uint64) *gangHistory {
+	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bound() {
+		return nil
+	}
+	first := s.gangs[s.group]
+	if knownFrom > 0 {
+		first = answer.Point{} // it may have been there before
+	}
+	return &gangHistory{group: s.group, first: &first}
+}
+
+// resizeOf says how far the resize of a pod has come, which stands in the queue for it.
+func resizeOf(s *podScan, r *rerun, e *queue.Entity) *answer.Resize {
+	x := &answer.Resize{Attempts: e.Attempts(), Queue: queuePlace(r.machine, e), Decision: r.explained(s.resized)}
+	if s.resized.exists() {
+		x.Fits = slices.ContainsFunc(s.resized.decision.Rejections, func(rejection eventlog.Rejection) bool {
+			return rejection.Plugin == names.DeferredPodScheduling && s.resized.decision.Feasible > 0
+		})
+	}
+	return x
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -188,70 +189,11 @@ func addRefused(m *scheduler.Machine, x *answer.Preemption, results []*answer.Ev
 	}
 }
 
-// heard notes, before an entry is applied, what came of an eviction by which the gang makes room, or loses members.
-func (h *gangHistory) heard(e eventlog.Entry, p *eventlog.EvictResult) {
-	of := func(x answer.Preemption) bool { return x.Seq == p.Decision }
-	if slices.ContainsFunc(h.preempted.list, of) || slices.ContainsFunc(h.preemptedBy.list, of) {
-		h.results = noteResult(h.results, evictResultOf(e, p))
+// whyEvicted is what a decision of outcome Evicted says.
+func whyEvicted(d *eventlog.Decision) string {
+	var said []string
+	for _, r := range d.Rejections {
+		said = append(said, r.Reason)
 	}
-}
-
-// notePreemption notes, before a decision is applied, what the gang has evicted by it, or loses by it: then it returns
-// the preemption, and nil otherwise.
-func (h *gangHistory) notePreemption(m *scheduler.Machine, at answer.Point, d *eventlog.Decision) *answer.Preemption {
-	if !preempts(d) {
-		return nil
-	}
-	x := preemptionOf(m, at, d, h.isMember)
-	switch {
-	case x == nil:
-	case !x.By.Resize && h.concerns(m, m.Cluster().Pod(d.UID)):
-		h.preempted.add(x)
-	case x.OwnPods > 0:
-		h.preemptedBy.add(x)
-		h.lostTo, h.loses = x, true
-		return x
-	}
-	return nil
-}
-
-// addPreemptions adds what the pod had to go for, and what had to go for it.
-func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
-	if by := r.preemption(s.lostTo); by != nil && by.OwnPods > 0 {
-		countRemaining(r.machine, by)
-		x.PreemptedBy = by
-	}
-	if s.evicted.exists() {
-		x.Evicted = &answer.Eviction{Point: s.evicted.at, Members: len(s.evicted.decision.Victims),
-			Why: whyEvicted(s.evicted.decision)}
-	}
-	addEviction(x, s, r.machine.AskedBy(s.uid, scheduler.Evict))
-	for _, d := range s.preempted {
-		if told := r.preemption(d); told != nil && told.OwnPods == 0 &&
-			(d.decision.UID == s.uid || told.By.Group != "") {
-			countRemaining(r.machine, told)
-			addRefused(r.machine, told, s.results)
-			x.Preempted = append(x.Preempted, *told)
-		}
-	}
-	x.OmittedPreempted = s.earlierPreempted
-}
-
-// addEviction adds what was last heard of the pod's eviction: of the one that is outstanding, or else of the one that
-// was asked for last. What was heard of an earlier one says nothing of that.
-func addEviction(x *answer.Pod, s *podScan, outstanding uint64) {
-	last := outstanding
-	if last == 0 && x.PreemptedBy != nil {
-		last = x.PreemptedBy.Seq
-	}
-	if outstanding == 0 && x.Evicted != nil {
-		last = max(last, x.Evicted.Seq)
-	}
-	for _, r := range s.results {
-		if r.UID == s.uid && r.Decision >= last {
-			own := *r
-			own.Pod = s.name.String()
-			x.Eviction = &own
-		}
-	}
+	return strings.Join(said, "; ")
 }

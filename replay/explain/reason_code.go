@@ -131,3 +131,36 @@ func gangsLacking(c *cluster.Composite, by gang.Count) int {
 func lackingAbove(g *cluster.Group, by gang.Count) *cluster.Composite {
 	return g.LackingAbove(func(each *cluster.Group) bool { return each.HasMinimum(by) })
 }
+
+// failedBeforeItJoined is the failure of gangs that are admitted together which failed when this one was not yet one of
+// them.
+var failedBeforeItJoined = &failure{code: answer.WaitsForOthers}
+
+// failureOf says how the last attempt failed, of which it is known that it did.
+func (h *gangHistory) failureOf(g *cluster.Group) (answer.Code, *failure) {
+	f := h.relevant(g)
+	switch {
+	case f == nil && g.Composite() != nil && (!h.blind || len(h.attempts) > 0):
+		return answer.WaitsForOthers, failedBeforeItJoined
+	case f == nil:
+		return answer.FailedBefore, nil
+	case f.gang != h.group && !f.together:
+		return answer.WaitsForOthers, f
+	}
+	return f.code, f
+}
+
+// relevant is the failure that counts for the gang: that of one of its own members if the gang failed by that, and else
+// that of the gangs that are admitted together; nil if it is not known.
+func (h *gangHistory) relevant(g *cluster.Group) *failure {
+	own := &h.ownFail
+	switch {
+	case h.fail.known() && h.fail.together:
+		return &h.fail
+	case own.known() && (own.decision == nil || g.Composite() == nil || blames(own.decision, gangPlugin) || g.Beyond()):
+		return own
+	case h.fail.known():
+		return &h.fail
+	}
+	return nil
+}

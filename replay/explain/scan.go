@@ -165,3 +165,56 @@ func gangOf(p *eventlog.Upserted) (name types.NamespacedName, ok bool) {
 	}
 	return name, false
 }
+
+// missing returns the error for a name that no entry up to the point in question has. The scanner was handed the
+// selected ones.
+func (r *reading) missing(s scanner) error {
+	missing := s.missing()
+	if missing.Composite && !r.Whole() {
+		return history.ErrTooNarrow
+	}
+	missing.At, missing.KnownFrom = r.point(), r.knownFrom()
+	for e, err := range r.Behind(r.ctx, s.key()) {
+		if err != nil {
+			return err
+		}
+		if s.take(e); s.found() {
+			first := pointOf(e)
+			missing.First = &first
+			return missing
+		}
+	}
+	if r.Whole() {
+		return missing
+	}
+	again := s.again()
+	if err := r.lookForNames(again); err != nil {
+		return err
+	}
+	missing.Similar = again.missing().Similar
+	return missing
+}
+
+// lookForNames hands a scanner the newest state that is recentNames entries before the point in question, or the first
+// one, and all entries from there on.
+func (r *reading) lookForNames(s scanner) error {
+	at := r.At().Seq
+	m, err := r.log.Nearest(at - min(at, r.opts.recentNames()))
+	if err != nil {
+		return err
+	}
+	if m.Seq() > 0 {
+		s.startFrom(m)
+	}
+	if m.Seq() >= at {
+		return nil
+	}
+	between := history.Query{From: m.Seq() + 1, To: history.Bound{Seq: at}}
+	for e, err := range r.log.Entries(r.ctx, between) {
+		if err != nil {
+			return err
+		}
+		s.take(e)
+	}
+	return nil
+}

@@ -257,18 +257,6 @@ func (s *podScan) bound() bool {
 		s.placed.exists() && s.placed.at == s.last.at && s.placed.decision.Node == s.bind.Node
 }
 
-// history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
-func (s *podScan) history(knownFrom uint64) *gangHistory {
-	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bound() {
-		return nil
-	}
-	first := s.gangs[s.group]
-	if knownFrom > 0 {
-		first = answer.Point{} // it may have been there before
-	}
-	return &gangHistory{group: s.group, first: &first}
-}
-
 // before and after make the second reading one for the pod by itself.
 func (s *podScan) before(*scheduler.Machine, eventlog.Entry) {}
 

@@ -43,7 +43,7 @@ func (l *Log) Entries(ctx context.Context, q Query) iter.Seq2[eventlog.Entry, er
 			q.Keys = nil
 		}
 		candidates := l.source.Read(ctx, q.From)
-		if x != nil {
+		if x != nil && (q.Keys != nil || q.Kinds != nil || q.Since > 0) {
 			candidates = l.candidates(ctx, x, q)
 		}
 		for e, err := range candidates {

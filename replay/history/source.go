@@ -10,13 +10,18 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// A Source is a log that is open for reading, with its snapshots and its index. *logs.Source is one.
-type Source interface {
+// A Reader reads the entries of a log. Every eventlog.Reader is one.
+type Reader interface {
 	// First and Last return the first and the last entry that can be read; Last is 0 for an empty log.
 	First() uint64
 	Last() (uint64, error)
 	// Read yields the entries from one on. Damage is an error where it stands, also right behind the last entry.
 	Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
+}
+
+// A Source is a log that is open for reading, with its snapshots and its index. *logs.Source is one.
+type Source interface {
+	Reader
 	// Behind returns why the log may have more entries than can be read; nil if it has not, as far as is known.
 	Behind() error
 
@@ -35,10 +40,10 @@ type Source interface {
 }
 
 // Plain returns a log that has all its entries, and neither an index nor snapshots, such as one in memory.
-func Plain(log eventlog.Reader, registry framework.Registry) Source { return plain{log, registry} }
+func Plain(log Reader, registry framework.Registry) Source { return plain{log, registry} }
 
 type plain struct {
-	eventlog.Reader
+	Reader
 	registry framework.Registry
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 	"sort"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -24,41 +24,34 @@ const maxViolations = 100_000
 
 // Options say what is audited.
 type Options struct {
-	// Machine is the state before the first of the entries, to which they are applied.
-	Machine *scheduler.Machine
 	// From and Last are the first and the last entry that are audited. Entries before From are applied.
 	From, Last uint64
 	// Keep is how many overtakings that are allowed the report keeps; it counts all.
 	Keep uint64
-	// Progress is told how far the audit has come; nil is not called.
-	Progress func(seq uint64)
 }
 
-// Audit reads entries, those behind the Machine's, and reports every overtaking in them.
-func Audit(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], o Options) (*Report, error) {
+// Audit reads a range of a log, and the entries before it that make the state to begin with, and reports every
+// overtaking in the range.
+func Audit(ctx context.Context, log *history.Log, o Options) (*Report, error) {
+	m, err := log.Nearest(o.From - min(1, o.From))
+	if err != nil {
+		return nil, err
+	}
 	a := &auditor{
-		Options: o, m: o.Machine, report: &Report{First: o.From, Rules: map[Rule]uint64{}, Overtakings: []Overtaking{}},
+		Options: o, m: m, report: &Report{First: o.From, Rules: map[Rule]uint64{}, Overtakings: []Overtaking{}},
 		line: line{places: map[queue.Key]place{}, idle: map[queue.Key]bool{}}, refused: map[queue.Key]refusal{},
 		chosen: map[queue.Key]*choice{},
 	}
 	if err := a.start(); err != nil {
 		return nil, err
 	}
-	for e, err := range entries {
-		if err == nil {
-			err = ctx.Err()
-		}
+	behind := history.Query{From: m.Seq() + 1, To: history.Bound{Seq: o.Last}}
+	for e, err := range log.Entries(ctx, behind) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Seq > o.Last {
-			break
-		}
 		if err := a.take(e); err != nil {
 			return nil, fmt.Errorf("audit entry %d: %w", e.Seq, err)
-		}
-		if o.Progress != nil {
-			o.Progress(e.Seq)
 		}
 	}
 	return a.report, nil
@@ -167,7 +160,7 @@ func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.K
 	if by.State() != queue.InFlight {
 		a.choose(e, by)
 	}
-	if c := a.chosen[by.Key()]; c != nil && d.Node != "" && a.m.Behaviour() >= keptAlone {
+	if c := a.chosen[by.Key()]; c != nil && d.Node != "" {
 		a.stray(e, d, by, c)
 	}
 	return by.Key()
@@ -265,9 +258,6 @@ func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queu
 	}
 	delete(a.chosen, key)
 }
-
-// keptAlone is the behaviour from which on an entity that overtakes must go to the nodes that are kept for it.
-const keptAlone = 4
 
 // mayOvertake reports whether by could be attempted, although other stands before it in its lane and was waiting for
 // its turn, because room was kept for by: something in the lane let nothing pass, and by overtakes both.

@@ -3,6 +3,7 @@ package order
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
-	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 	"github.com/rollcall-sched/rollcall/test/compat"
@@ -126,9 +127,8 @@ func audited(t *testing.T, log *eventlog.Memory, from uint64) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Audit(t.Context(), log.Read(t.Context(), 1), Options{
-		Machine: scheduler.New(plugins.NewRegistry()), From: from, Last: last, Keep: 1000,
-	})
+	past := history.New(history.Plain(log, plugins.NewRegistry()), history.Options{})
+	r, err := Audit(t.Context(), past, Options{From: from, Last: last, Keep: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +240,17 @@ func TestARangeIsJudgedAsInTheWholeLog(t *testing.T) {
 	}
 }
 
+// before reads a log that an earlier version wrote.
+type before struct{ log *compat.Log }
+
+func (b before) First() uint64 { return b.log.First }
+
+func (b before) Last() (uint64, error) { return 1 << 60, nil }
+
+func (b before) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return b.log.Entries(ctx, from)
+}
+
 // TestNoLogOfBeforeHasAViolation audits the logs that earlier versions wrote: gangs of both APIs, preemption, Backfill,
 // topology, volumes, composites, restarts.
 func TestNoLogOfBeforeHasAViolation(t *testing.T) {
@@ -249,9 +260,8 @@ func TestNoLogOfBeforeHasAViolation(t *testing.T) {
 		if l.First != 1 {
 			t.Skip("it begins with a snapshot")
 		}
-		r, err := Audit(t.Context(), l.Entries(t.Context(), 1), Options{
-			Machine: scheduler.New(l.Registry), From: 1, Last: 1 << 60, Keep: 3,
-		})
+		past := history.New(history.Plain(before{l}, l.Registry), history.Options{})
+		r, err := Audit(t.Context(), past, Options{From: 1, Last: 1 << 60, Keep: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

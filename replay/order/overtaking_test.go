@@ -36,14 +36,8 @@ var overtaking = []string{
 // playedLog plays lines of the transcripts' dialect, and returns the entries.
 func playedLog(t *testing.T, lines ...string) []eventlog.Entry {
 	t.Helper()
-	return playedBy(t, 0, lines...)
-}
-
-// playedBy is playedLog by the rules of a behaviour, 0 for the current one.
-func playedBy(t *testing.T, behaviour uint32, lines ...string) []eventlog.Entry {
-	t.Helper()
 	p := transcripts.New(t)
-	p.KeepBinds, p.Behaviour = true, behaviour
+	p.KeepBinds = true
 	p.Configure(lanes)
 	for _, line := range slices.Concat(overtaking, lines) {
 		p.Step(line)
@@ -133,22 +127,7 @@ func TestANominatedPodOvertakesOnItsNodeOnly(t *testing.T) {
 		"lets none pass it; pod ml/second went to node n2, where no Decision had kept room for it)")
 }
 
-// TestAGangThatIsNominatedInPartOvertakesNothing reads a log of behaviour 3 as if it were of behaviour 4: by the rules
-// of then one nominated member was enough.
-func TestAGangThatIsNominatedInPartOvertakesNothing(t *testing.T) {
-	entries := playedBy(t, 3, "group ml/second min=2 priority=5; pod ml/second-0 cpu=2 group=second; "+
-		"pod ml/second-1 cpu=2 group=second",
-		"delete pods ml/second-1; pod ml/second-2 cpu=2 group=second; pod ml/first-2 cpu=3 group=first; "+
-			"delete pods ml/other; delete pods ml/low", "advance 10s")
-	wantJudged(t, judged(t, entries), "allowed Nominated: ml/second before ml/first")
-	epoch := *entries[0].Payload.(*eventlog.EpochStarted)
-	epoch.Behaviour = 4
-	entries[0].Payload = &epoch
-	wantJudged(t, judged(t, entries), "VIOLATION StrictFIFO: ml/second before ml/first")
-}
-
-// TestANominationByOthersOvertakesNothing reads a log of behaviour 3 as if it were of behaviour 4: the nomination came
-// with the pod's object.
+// TestANominationByOthersOvertakesNothing alters a log: the nomination came with the pod's object.
 func TestANominationByOthersOvertakesNothing(t *testing.T) {
 	entries := nominatedPod(t)
 	var altered []eventlog.Entry
@@ -271,13 +250,21 @@ func TestAGangThatTheEndOfAWaitCompletesIsJudged(t *testing.T) {
 	wantJudged(t, judged(t, entries), "allowed Refused: ml/train before ml/high")
 }
 
-// TestAMemberThatIsTriedWhenTheOthersAreBoundIsJudged plays the story of such a gang by the rules of behaviour 4, which
-// forgot then what the gang was attempted for.
+// TestAMemberThatIsTriedWhenTheOthersAreBoundIsJudged has such a member placed on a node that is not kept for it.
 func TestAMemberThatIsTriedWhenTheOthersAreBoundIsJudged(t *testing.T) {
-	entries := transcripts.PlayFile(t, "testdata/beyond_kept_alone_before_5.txt")
-	wantJudged(t, judged(t, entries), "allowed Nominated: ml/second before ml/first", "VIOLATION StrictFIFO: "+
-		"ml/second before ml/first (the queue policy StrictFIFO lets none pass it; pod ml/second-2 went to node n3, "+
-		"where "+goesTo+")")
+	entries := transcripts.PlayFile(t, "testdata/beyond_kept_alone.txt")
+	d := *entries[at(t, entries, "second-1")].Payload.(*eventlog.Decision)
+	d.Allowed, d.Node = nil, "n3"
+	for _, e := range entries {
+		if p, ok := e.Payload.(*eventlog.Upserted); ok && p.Object.GetName() == "second-2" {
+			d.Name, d.UID = "second-2", p.Object.GetUID()
+		}
+	}
+	last := entries[len(entries)-1]
+	last.Payload = &d
+	wantJudged(t, judged(t, append(entries, last)), "allowed Nominated: ml/second before ml/first",
+		"VIOLATION StrictFIFO: ml/second before ml/first (the queue policy StrictFIFO lets none pass it; "+
+			"pod ml/second-2 went to node n3, where "+goesTo+")")
 }
 
 // stepped plays lines with the default configuration, and returns the entries.

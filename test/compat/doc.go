@@ -1,5 +1,5 @@
-// Package compat keeps logs of every behaviour that a release has, and tests that this version still works with them: it
-// reads them, recovers the states that were recorded, decides every decision again, and explains them as before.
+// Package compat keeps logs of every behaviour that a release has, and tests that this version still works with them:
+// it reads them, recovers the states that were recorded, decides every decision again, and explains them as before.
 // docs/RELIABILITY.md makes that promise. Only tests import the package.
 //
 // # Test data
@@ -18,9 +18,9 @@
 //	testdata/workloads                       what the logs are simulations of
 //	testdata/unreleased                      a log and a bundle of behaviour 9, which are refused
 //
-// Until release 0.1.0, a change of behaviour 10, of its format or of the state's encoding writes the folder of behaviour
-// 10 again. The folder of a behaviour that a release has is never written again: a change adds a behaviour, and a folder.
-// generate.sh writes one, with the binary that has the change:
+// Until release 0.1.0, a change of behaviour 10, of its format or of the state's encoding writes the folder of
+// behaviour 10 again. The folder of a behaviour that a release has is never written again: a change adds a behaviour,
+// and a folder. generate.sh writes one, with the binary that has the change:
 //
 //	go build -o rollcall ./cmd/rollcall
 //	mkdir stories && go test ./test/transcripts -story-logs "$PWD/stories"

@@ -39,8 +39,8 @@ type Log struct {
 	Registry framework.Registry
 }
 
-// Folders returns the folders and archives of every behaviour below the folder testdata of this package whose names match
-// a pattern. It is fatal that there are none: then nothing would be tested.
+// Folders returns the folders and archives of every behaviour below the folder testdata of this package whose names
+// match a pattern. It is fatal that there are none: then nothing would be tested.
 func Folders(t *testing.T, testdata, pattern string) []string {
 	t.Helper()
 	folders, err := filepath.Glob(testdata + "/behaviour*/" + pattern)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
-	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -108,7 +108,7 @@ func (p *Player) allocated(d *datadriven.TestData) (inputs []eventlog.Payload) {
 	p.t.Helper()
 	p.allow(d, 1)
 	known := p.existing(d)
-	pod, groups := known.Object, p.machine.Cluster().GroupClaims(known.Object)
+	pod, groups := known.Object, p.machine.Cluster().Devices().GroupClaims(known.Object)
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		p.must(err)
@@ -142,7 +142,7 @@ func (p *Player) made(pod *v1.Pod, c *eventlog.DeviceClaim) *resourcev1.Resource
 	if len(requests) == 0 {
 		return nil
 	}
-	claim := cluster.ClaimToMake(pod, c.Claim, requests)
+	claim := devices.ClaimToMake(pod, c.Claim, requests)
 	claim.UID = "claim-" + pod.UID
 	claim.Status.Allocation, err = c.Result()
 	p.must(err)

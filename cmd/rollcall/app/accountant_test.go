@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -322,19 +321,6 @@ func (a *accountant) bindResult(line map[string]any) error {
 		a.boundOf[p.group]++
 	}
 	return nil
-}
-
-// rollcall runs the command in a process of its own and returns what it printed.
-func rollcall(t testing.TB, args ...string) []byte {
-	t.Helper()
-	cmd := exec.Command("rollcall", args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("rollcall %s: %v\n%s", strings.Join(args, " "), err, stderr.Bytes())
-	}
-	return out
 }
 
 // sharedData returns the path of a file of real workloads, "" if the data is not beside the project.

@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundles"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/replay/order"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // errViolated is returned by an audit that has already reported what it found.
@@ -69,7 +69,7 @@ func (a *orderAudit) run(cmd *cobra.Command, name string) error {
 	if err := a.out.check(); err != nil {
 		return err
 	}
-	log, err := a.open(cmd.Context(), name)
+	log, err := a.open(cmd, name)
 	if err != nil {
 		return err
 	}
@@ -93,17 +93,8 @@ func (a *orderAudit) run(cmd *cobra.Command, name string) error {
 	if err := log.ReportRange(cmd.Context(), &a.from, &a.at, first, last); err != nil {
 		return err
 	}
-	m, err := log.Restore(first - 1)
-	if err != nil {
-		return err
-	}
-	if m == nil {
-		m = scheduler.New(a.registry)
-	}
-	report, err := order.Audit(cmd.Context(), log.Read(cmd.Context(), m.Seq()+1), order.Options{
-		Machine: m, From: first, Last: last, Keep: a.show,
-		Progress: func(seq uint64) { log.Progress("", seq, last) },
-	})
+	past := history.New(log.Source, history.Options{Progress: func(seq uint64) { log.Progress("", seq, last) }})
+	report, err := order.Audit(cmd.Context(), past, order.Options{From: first, Last: last, Keep: a.show})
 	log.shown.done()
 	if err != nil {
 		return err

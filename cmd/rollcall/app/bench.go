@@ -142,7 +142,7 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 	if b.pair.other != "" {
 		return b.pair.run(cmd, &b.out, false)
 	}
-	p := newProgress()
+	p := newProgress(cmd.ErrOrStderr())
 	b.Version = version().Version
 	b.Progress = func(doing string, done, of int) { p.show("%s: %d of %d", doing, done, of) }
 	var profile *os.File

@@ -67,7 +67,7 @@ func (p *benchPair) run(cmd *cobra.Command, out *output, backlog bool) error {
 		}
 	})
 	programs, runs := [2]string{self, p.other}, [2][]measuredRun{}
-	progress := newProgress()
+	progress := newProgress(cmd.ErrOrStderr())
 	defer progress.done()
 	for round := range p.rounds {
 		for turn := range programs {

@@ -83,7 +83,7 @@ func (b *coreBench) runBacklog(cmd *cobra.Command) error {
 	if b.pair.other != "" {
 		return b.pair.run(cmd, &b.out, true)
 	}
-	p := newProgress()
+	p := newProgress(cmd.ErrOrStderr())
 	o.Progress = func(doing string, done, of int) { p.show("%s: %d of %d", doing, done, of) }
 	var profile *os.File
 	o.Started = func() (err error) {

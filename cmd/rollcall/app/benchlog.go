@@ -44,7 +44,7 @@ STREAM-bench, and the same bytes are published to a stream as plain messages.`,
 			if opts.Log != "" && cmd.Flags().Changed("dir") {
 				return usageError{errors.New("--dir is for a directory, --log for NATS JetStream: give one of them")}
 			}
-			p := newProgress()
+			p := newProgress(cmd.ErrOrStderr())
 			opts.Version = version().Version
 			opts.Progress = func(doing string) { p.show("%s", doing) }
 			result, err := lograte.Run(cmd.Context(), opts)

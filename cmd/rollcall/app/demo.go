@@ -97,7 +97,7 @@ func (d *demo) simulate(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	_, config, err := readConfig(d.registry, "", "", nil)
+	_, config, err := readConfig(cmd, d.registry, "", "", nil)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (d *demo) simulate(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	summary, err := keeping{reading: reading{registry: d.registry}, log: path}.simulate(cmd.Context(), cluster, config)
+	summary, err := keeping{reading: reading{registry: d.registry}, log: path}.simulate(cmd, cluster, config)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func writeMainLines(w io.Writer, write func(io.Writer) error, prefixes ...string
 
 // explain asks the demo's log two questions.
 func (d *demo) explain(cmd *cobra.Command, w io.Writer, path string) error {
-	log, err := reading{registry: d.registry}.open(cmd.Context(), path)
+	log, err := reading{registry: d.registry}.open(cmd, path)
 	if err != nil {
 		return err
 	}

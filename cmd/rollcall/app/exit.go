@@ -49,21 +49,28 @@ func Run(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it is at
+	return execute(ctx, root)
+}
+
+// execute executes a root command until ctx is done, and returns the exit code. It changes nothing of the process, so
+// that several may be executed at a time.
+func execute(ctx context.Context, root *cobra.Command) int {
+	stderr := root.ErrOrStderr()
 	err := root.ExecuteContext(ctx)
 	switch {
 	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules), errors.Is(err, errViolated):
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintf(os.Stderr, "rollcall: interrupted: %v\n", err)
+		fmt.Fprintf(stderr, "rollcall: interrupted: %v\n", err)
 	default:
-		fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
+		fmt.Fprintf(stderr, "rollcall: %v\n", err)
 	}
 	var missing *framework.MissingPluginError
 	if errors.As(err, &missing) {
-		fmt.Fprintln(os.Stderr, "A plugin of others is compiled in by its name (docs/PLUGINS.md): rollcall version "+
+		fmt.Fprintln(stderr, "A plugin of others is compiled in by its name (docs/PLUGINS.md): rollcall version "+
 			"lists those of this program, rollcall log info those of each epoch of a log.")
 	}
 	if isUsage(err) {
-		fmt.Fprintln(os.Stderr, "Run the command with --help for its usage and an example.")
+		fmt.Fprintln(stderr, "Run the command with --help for its usage and an example.")
 	}
 	return exitCode(err)
 }

@@ -211,7 +211,7 @@ func explainOne(
 	}
 	// States are made that live as long as the answer takes: collecting garbage less often is a fifth of the time.
 	defer headroom.Spend(explainGCPercent, explainMemory)()
-	log, err := from.open(cmd.Context(), args[0])
+	log, err := from.open(cmd, args[0])
 	if err != nil {
 		return err
 	}

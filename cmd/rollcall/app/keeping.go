@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -63,18 +62,17 @@ func (k *keeping) check() error {
 }
 
 // simulate runs the cluster and returns the summary.
-func (k keeping) simulate(ctx context.Context, cluster *sim.Cluster, config []byte) (report.Summary, error) {
-	p := newProgress()
+func (k keeping) simulate(cmd *cobra.Command, cluster *sim.Cluster, config []byte) (report.Summary, error) {
+	p := newProgress(cmd.ErrOrStderr())
 	defer p.done()
-	return keep.Run(ctx, cluster, keep.Options{
+	return keep.Run(cmd.Context(), cluster, keep.Options{
 		Log: k.log, Resume: k.resume, Archives: k.reading.archives, GiveUpAfter: k.giveUpAfter,
 		SegmentBytes: int64(k.segmentSize), Effects: k.effects,
 		SnapshotEvery: k.snapshots.every, SnapshotAge: k.snapshots.age,
 		Engine: engine.Options{Registry: k.classes.in(k.reading.registry), Config: config, Version: version().String()},
-		Report: printNote,
+		Report: p.note,
 		Resumed: func(seq uint64, now time.Time) {
-			p.done()
-			printNote(fmt.Sprintf("%s: going on behind entry %d, at %s", logs.Shown(k.log), seq,
+			p.note(fmt.Sprintf("%s: going on behind entry %d, at %s", logs.Shown(k.log), seq,
 				now.Format(time.RFC3339)))
 		},
 		Progress: func(at simulate.Progress) {

@@ -41,7 +41,7 @@ victimPods, rejectedPods and allowedPods beside victims, rejected and allowed, a
 		Example: "  rollcall log cat jobs.db --from 100 --to 200\n  rollcall log cat jobs.db --from 14:03 --to 14:05",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, err := open.open(cmd.Context(), args[0])
+			log, err := open.open(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ epoch.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			log, err := open.open(cmd.Context(), args[0])
+			log, err := open.open(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ disk, remove the log's oldest snapshot first: archive writes a page of its own.`
 			if err != nil {
 				return err
 			}
-			p := newProgress()
+			p := newProgress(cmd.ErrOrStderr())
 			done, err := archive.Run(cmd.Context(), args[0], archive.Options{
 				Options: open.options(p), Before: point, Dir: to,
 				Moved: func(done, total int64) { p.show("%d of %d bytes", done, total) },

@@ -44,7 +44,7 @@ func checkpoint(cmd *cobra.Command, open reading, name, key string, asked logs.M
 	if err != nil {
 		return err
 	}
-	log, err := open.open(cmd.Context(), name)
+	log, err := open.open(cmd, name)
 	if err != nil {
 		return err
 	}

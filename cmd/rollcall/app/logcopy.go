@@ -31,9 +31,9 @@ any others, nothing is.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			p := newProgress()
+			p := newProgress(cmd.ErrOrStderr())
 			made, err := open.options(p).Copy(cmd.Context(), args[0], args[1], upTo,
-				logs.KeepOptions{Version: version().String(), Report: printNote})
+				logs.KeepOptions{Version: version().String(), Report: p.note})
 			p.done()
 			if err != nil {
 				return err

@@ -56,7 +56,7 @@ entry: it carries what is good, and says why it ends there.`,
 			if x.file == "-" {
 				x.into, said = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			}
-			made, err := x.run(cmd.Context(), args[0])
+			made, err := x.run(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -94,8 +94,9 @@ func (x *export) check() error {
 	return x.out.check()
 }
 
-func (x *export) run(ctx context.Context, name string) (*bundles.Exported, error) {
-	log, err := x.open(ctx, name)
+func (x *export) run(cmd *cobra.Command, name string) (*bundles.Exported, error) {
+	ctx := cmd.Context()
+	log, err := x.open(cmd, name)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ later than with entry 1 becomes a log that does: its entries keep their numbers.
 			if dir == "" {
 				return usageError{errors.New("--log is needed: the directory of the new log")}
 			}
-			p := newProgress()
+			p := newProgress(cmd.ErrOrStderr())
 			made, err := bundles.Import(cmd.Context(), args[0], dir, reading{registry: registry}.options(p))
 			p.done()
 			if err != nil {

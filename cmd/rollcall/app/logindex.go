@@ -33,7 +33,7 @@ explain also needs the state near the entry that it is asked about. Of a log who
 			if err := out.check(); err != nil {
 				return err
 			}
-			log, err := open.open(cmd.Context(), args[0])
+			log, err := open.open(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -48,7 +48,7 @@ damaged, or to have lost its end, nothing is proven against its last entry: give
 			if err := c.Complete(); err != nil {
 				return err
 			}
-			log, err := open.open(cmd.Context(), args[0])
+			log, err := open.open(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"io"
 
@@ -29,7 +28,7 @@ stream of NATS JetStream may have a writer meanwhile.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			taken, err := takeSnapshot(cmd.Context(), open, args[0], at)
+			taken, err := takeSnapshot(cmd, open, args[0], at)
 			if err != nil {
 				return err
 			}
@@ -46,15 +45,15 @@ stream of NATS JetStream may have a writer meanwhile.`,
 	return cmd
 }
 
-func takeSnapshot(ctx context.Context, open reading, name string, asked logs.Moment) (*logs.Taken, error) {
-	log, err := open.open(ctx, name)
+func takeSnapshot(cmd *cobra.Command, open reading, name string, asked logs.Moment) (*logs.Taken, error) {
+	log, err := open.open(cmd, name)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	at, err := asked.Entry(ctx, log.Source)
+	at, err := asked.Entry(cmd.Context(), log.Source)
 	if err != nil {
 		return nil, err
 	}
-	return log.TakeSnapshot(ctx, at)
+	return log.TakeSnapshot(cmd.Context(), at)
 }

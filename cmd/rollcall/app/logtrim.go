@@ -41,7 +41,7 @@ between, it says so, and the next one puts that right.`,
 			if err != nil {
 				return err
 			}
-			p := newProgress()
+			p := newProgress(cmd.ErrOrStderr())
 			done, err := archive.Trim(cmd.Context(), args[0], archive.TrimOptions{
 				Options: open.options(p), Before: point, Copy: from,
 			})

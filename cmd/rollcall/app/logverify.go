@@ -59,7 +59,7 @@ does not match, and else 1.`,
 			if err != nil {
 				return err
 			}
-			p := newProgress()
+			p := newProgress(cmd.ErrOrStderr())
 			report, err := verify.Run(cmd.Context(), args[0], verify.Options{
 				Options: open.options(p), Signed: signed, Checker: checkerCommand,
 				Checked: func(at verify.Progress) { showVerified(p, at) },

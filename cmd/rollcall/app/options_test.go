@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -57,19 +56,6 @@ profiles:
   pluginConfig: [{name: SiteFilter, args: {words: node(s) are closed by the site, closed: node-00}}]
 `
 
-// runBy runs a command of the program rollcall or rollcall-site, whatever it exits with.
-func runBy(t testing.TB, program string, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	cmd := exec.Command(program, args...)
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return out.String(), complaint.String(), cmd.ProcessState.ExitCode()
-}
-
 // site is a log of rollcall-site with snapshots and sealed segments, and what was made of it.
 type site struct {
 	dir, log, config, work, part string
@@ -107,7 +93,7 @@ func newSite(t *testing.T) site {
 // run runs a command of rollcall-site that must end well.
 func (s site) run(t *testing.T, args ...string) (stdout string) {
 	t.Helper()
-	stdout, complaint, code := runBy(t, "rollcall-site", args...)
+	stdout, complaint, code := asProcess(t, "rollcall-site", args...)
 	if code != exitDone || strings.Contains(complaint, "SiteFilter") {
 		t.Errorf("rollcall-site %q: exit code %d\n%s%s", args, code, stdout, complaint)
 	}
@@ -178,7 +164,7 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		}
 		args := append(strings.Fields(name), row.args...)
 		if row.needs == decides && name != "log export" { // which begins with the first entry then, and says so
-			out, complaint, code := runBy(t, "rollcall", args...)
+			out, complaint, code := asProcess(t, "rollcall", args...)
 			if code != exitFailed || !strings.Contains(complaint, `"SiteFilter" is not compiled into this program`) {
 				t.Errorf("rollcall %q: exit code %d\n%s%s", args, code, out, complaint)
 			}
@@ -197,7 +183,7 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 	// A log says which plugins it needs also if the epoch began before the entries that there are.
 	wantsInfoOf := func(log string) {
 		t.Helper()
-		info, complaint, _ := runBy(t, "rollcall", "log", "info", log)
+		info, complaint, _ := asProcess(t, "rollcall", "log", "info", log)
 		if !strings.Contains(info, "\nepoch 1 began before entry ") ||
 			!strings.HasSuffix(info, "\n  added plugins: SiteFilter\n  NOT COMPILED INTO THIS PROGRAM: SiteFilter\n") {
 			t.Errorf("log info of %s does not name the plugin:\n%s%s", log, info, complaint)
@@ -206,7 +192,7 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 	wantsInfoOf(s.part)
 	// Without the archived segments, the log begins with a snapshot.
 	must(t, os.Rename(moved, moved+".away"))
-	if out, complaint, code := runBy(t, "rollcall-site", "replay", s.log); code != exitDone ||
+	if out, complaint, code := asProcess(t, "rollcall-site", "replay", s.log); code != exitDone ||
 		!strings.Contains(out, "identical\n") {
 		t.Errorf("replay behind an archive: exit code %d\n%s%s", code, out, complaint)
 	}
@@ -231,20 +217,20 @@ func TestAnAddedPluginDecidesWithItsArguments(t *testing.T) {
 		strings.Contains(info, "NOT COMPILED") {
 		t.Errorf("log info prints\n%s", info)
 	}
-	why, complaint, _ := runBy(t, "rollcall-site",
+	why, complaint, _ := asProcess(t, "rollcall-site",
 		"explain", s.log, "pod", "default/pod-20", "--at", "2026-01-01T00:25:00Z")
 	if !strings.Contains(why, "node(s) are closed by the site") {
 		t.Errorf("explain does not have the plugin's words:\n%s%s", why, complaint)
 	}
 	// Another argument is another configuration.
 	must(t, os.WriteFile(s.config, []byte(strings.Replace(siteConfig, "node-00", "node-02", 1)), 0o600))
-	if _, complaint, code := runBy(t, "rollcall-site", append(s.simulation(s.log), "--resume")...); code != exitUsage ||
+	if _, complaint, code := asProcess(t, "rollcall-site", append(s.simulation(s.log), "--resume")...); code != exitUsage ||
 		!strings.Contains(complaint, "another configuration") {
 		t.Errorf("resumed with another argument: exit code %d\n%s", code, complaint)
 	}
 	// What its factory refuses is said before there is a log.
 	must(t, os.WriteFile(s.config, []byte(strings.Replace(siteConfig, "closed by", "closed by!", 1)), 0o600))
-	_, complaint, code := runBy(t, "rollcall-site", s.simulation(s.file("none.log"))...)
+	_, complaint, code := asProcess(t, "rollcall-site", s.simulation(s.file("none.log"))...)
 	if code != exitFailed || !strings.Contains(complaint, `start plugin "SiteFilter": the words are too loud`) {
 		t.Errorf("the factory's error: exit code %d\n%s", code, complaint)
 	}
@@ -286,18 +272,18 @@ func TestOptionsThatCannotBeAreRefusedByEveryCommand(t *testing.T) {
 }
 
 func TestVersionListsTheAddedPlugins(t *testing.T) {
-	text, _, _ := runBy(t, "rollcall-site", "version")
+	text, _, _ := asProcess(t, "rollcall-site", "version")
 	if !strings.Contains(text, "\nadded plugins: SiteFilter\n") {
 		t.Errorf("rollcall-site version prints\n%s", text)
 	}
 	var facts struct {
 		Added []string `json:"addedPlugins"`
 	}
-	out, _, _ := runBy(t, "rollcall-site", "version", "-o", "json")
+	out, _, _ := asProcess(t, "rollcall-site", "version", "-o", "json")
 	if err := json.Unmarshal([]byte(out), &facts); err != nil || !slices.Equal(facts.Added, []string{"SiteFilter"}) {
 		t.Errorf("rollcall-site version -o json prints %s (%v)", out, err)
 	}
-	if text, _, _ := runBy(t, "rollcall", "version"); strings.Contains(text, "added") {
+	if text, _, _ := asProcess(t, "rollcall", "version"); strings.Contains(text, "added") {
 		t.Errorf("rollcall version prints\n%s", text)
 	}
 }

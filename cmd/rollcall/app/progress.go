@@ -13,17 +13,26 @@ import (
 // pipe it is silent.
 type progress struct {
 	w     io.Writer // nil when silent
+	notes io.Writer
 	began time.Time
 	drawn time.Time
 }
 
-func newProgress() *progress {
-	p := &progress{began: time.Now()}
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		p.w = os.Stderr
+func newProgress(stderr io.Writer) *progress {
+	p := &progress{began: time.Now(), notes: stderr}
+	if file, ok := stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.w = file
 	}
 	return p
 }
+
+// note tells a person what is no error.
+func (p *progress) note(message string) {
+	p.done()
+	printNote(p.notes, message)
+}
+
+func printNote(stderr io.Writer, message string) { fmt.Fprintf(stderr, "rollcall: %s\n", message) }
 
 // show draws the line, at most ten times a second.
 func (p *progress) show(format string, args ...any) {

@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -28,10 +26,7 @@ func (r *reading) register(cmd *cobra.Command) {
 func (r reading) options(p *progress) logs.Options {
 	return logs.Options{
 		Archives: r.archives, Registry: r.registry,
-		Report: func(message string) {
-			p.done()
-			printNote(message)
-		},
+		Report: p.note,
 		Progress: func(work string, at, last uint64) {
 			switch {
 			case last == 0:
@@ -45,20 +40,16 @@ func (r reading) options(p *progress) logs.Options {
 	}
 }
 
-// printNote tells a person on stderr what is no error.
-func printNote(message string) { fmt.Fprintf(os.Stderr, "rollcall: %s\n", message) }
-
 // A source is a log or a bundle that is being read, with what is shown of that.
 type source struct {
 	*logs.Source
 	shown *progress
 }
 
-// open opens a log or a bundle, by its path or URL.
-func (r reading) open(ctx context.Context, name string) (*source, error) {
-	p := newProgress()
-	opts := r.options(p)
-	return openWith(ctx, name, opts, p)
+// open opens a log or a bundle for a command, by its path or URL.
+func (r reading) open(cmd *cobra.Command, name string) (*source, error) {
+	p := newProgress(cmd.ErrOrStderr())
+	return openWith(cmd.Context(), name, r.options(p), p)
 }
 
 // openWith opens a log or a bundle with options that p shows the progress of.

@@ -102,7 +102,7 @@ type replaying struct {
 
 // replayLog also returns the error for snapshots that are not what the entries make.
 func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFacts, wrong, err error) {
-	p := newProgress()
+	p := newProgress(cmd.ErrOrStderr())
 	opts := ask.options(p)
 	opts.Registry = ask.classes.in(ask.registry)
 	log, err := openWith(cmd.Context(), name, opts, p)

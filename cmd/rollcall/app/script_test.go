@@ -11,12 +11,18 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/klog/v2"
 
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
 func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // as Run does, for commands that run in this process
+	if len(os.Args) == 3 && os.Args[1] == "log" && os.Args[2] == checkName {
+		os.Exit(Run(NewCommand())) // a log verify in this process has started this one
+	}
 	testscript.Main(m, map[string]func(){
 		"rollcall":      func() { os.Exit(Run(NewCommand())) },
 		"rollcall-site": func() { os.Exit(Run(NewCommand(WithPlugin("SiteFilter", newSiteFilter)))) },
@@ -53,7 +59,7 @@ func TestScripts(t *testing.T) {
 			if name != "queue-policies" {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			_, _, err := readConfig(plugins.NewRegistry(), "", "StrictFIFO", nil)
+			_, _, err := readConfig(NewCommand(), plugins.NewRegistry(), "", "StrictFIFO", nil)
 			return err == nil, nil
 		},
 		RequireExplicitExec: true,

@@ -124,7 +124,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	cfg, config, err := readConfig(s.keep.reading.registry, s.config, s.queuePolicy, s.featureGates)
+	cfg, config, err := readConfig(cmd, s.keep.reading.registry, s.config, s.queuePolicy, s.featureGates)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		}
 		defer t.discard()
 	}
-	summary, err := s.keep.simulate(cmd.Context(), cluster, config)
+	summary, err := s.keep.simulate(cmd, cluster, config)
 	if err != nil {
 		return err
 	}
@@ -268,17 +268,16 @@ func checkProfiles(work *workload.Workload, config []byte) error {
 
 // readConfig returns the effective configuration, also encoded as it is logged: the file's, or the default one for "",
 // with the queue policy and the feature gates that are given. What is wrong with it is said before any log is made.
-func readConfig(registry framework.Registry, path string, policy queuePolicy, featureGates map[string]bool) (
-	cfg *framework.Config, encoded []byte, err error) {
-	cfg, err = loadConfig(registry, path, policy, framework.ReadOptions{
-		FeatureGates: featureGates, Note: printNote,
-	})
+func readConfig(cmd *cobra.Command, registry framework.Registry, path string, policy queuePolicy,
+	featureGates map[string]bool) (cfg *framework.Config, encoded []byte, err error) {
+	note := func(message string) { printNote(cmd.ErrOrStderr(), message) }
+	cfg, err = loadConfig(registry, path, policy, framework.ReadOptions{FeatureGates: featureGates, Note: note})
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range cfg.Extenders {
 		if cfg.Extenders[i].BindVerb != "" {
-			printNote(fmt.Sprintf("%s: extenders[%d]: bindVerb is not called: the virtual cluster binds", path, i))
+			note(fmt.Sprintf("%s: extenders[%d]: bindVerb is not called: the virtual cluster binds", path, i))
 		}
 	}
 	encoded, err = framework.EncodeConfig(cfg)

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -64,19 +62,6 @@ func snapshotted(t *testing.T, f func(t *testing.T, log string)) {
 			f(t, log)
 		})
 	}
-}
-
-// ran runs the command, whatever it exits with.
-func ran(t testing.TB, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	cmd := exec.Command("rollcall", args...)
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return out.String(), complaint.String(), cmd.ProcessState.ExitCode()
 }
 
 // factsOf runs a command with -o json.

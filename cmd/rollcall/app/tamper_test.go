@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -240,21 +239,14 @@ func wantDivergence(t *testing.T, path string, want divergence) {
 	}
 }
 
-// replayed runs rollcall replay in a process of its own and returns what it printed and its exit code.
+// replayed runs rollcall replay, and returns what it printed and its exit code.
 func replayed(t *testing.T, path string, args ...string) ([]byte, int) {
 	t.Helper()
-	cmd := exec.Command("rollcall", append([]string{"replay", path}, args...)...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+	out, complaint, code := ran(t, append([]string{"replay", path}, args...)...)
+	if complaint != "" {
+		t.Errorf("rollcall replay wrote to stderr: %s", complaint)
 	}
-	if stderr.Len() > 0 {
-		t.Errorf("rollcall replay wrote to stderr: %s", stderr.Bytes())
-	}
-	return out, cmd.ProcessState.ExitCode()
+	return []byte(out), code
 }
 
 func readLog(t *testing.T, path string) []eventlog.Entry {

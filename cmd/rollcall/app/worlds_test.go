@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -92,16 +91,6 @@ func tryWorld(t *testing.T, seed uint64) auditor.Report {
 		wantSameEntries(t, log, cut)
 	}
 	return report
-}
-
-// succeeds reports whether a command ended well.
-func succeeds(t *testing.T, args []string) bool {
-	t.Helper()
-	out, err := exec.Command("rollcall", args...).CombinedOutput()
-	if err != nil {
-		t.Errorf("rollcall %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return err == nil
 }
 
 // auditLog has a log verified, replayed and audited.

@@ -108,7 +108,7 @@ func (p *Parts) Add(role Role, key Key, weight int64) {
 // Counts are the columns of one Question, kept from pod to pod.
 type Counts struct {
 	Question Question
-	ledger   *Ledger
+	table    *table
 	key      string
 	element  *list.Element // of memos.order
 	bytes    int           // its share of memos.bytes
@@ -134,16 +134,16 @@ func (c *Counts) Dropped() bool { return c.dropped }
 func (c *Counts) Columns() []Column { return c.columns }
 
 // AddColumn makes a column, behind those that there are, unless there is one of that role and key.
-func (c *Counts) AddColumn(role Role, key Key) { c.columns.at(role, key, c.ledger.use) }
+func (c *Counts) AddColumn(role Role, key Key) { c.columns.at(role, key, c.table.use) }
 
 // update counts what has changed since the last update.
 func (c *Counts) update() {
-	if changes, ok := c.ledger.journal.after(c.since); ok && c.ready {
+	if changes, ok := c.table.journal.after(c.since); ok && c.ready {
 		c.countChanges(changes)
 	} else {
 		c.countAll()
 	}
-	c.ready, c.since = true, c.ledger.journal.end()
+	c.ready, c.since = true, c.table.journal.end()
 }
 
 // countChanges counts the pods that have come and gone.
@@ -162,13 +162,13 @@ func (c *Counts) countChanges(changes []change) {
 
 // countAll counts all pods of all nodes.
 func (c *Counts) countAll() {
-	l := c.ledger
-	l.counted++
+	t := c.table
+	t.counted++
 	for i := range c.columns {
 		c.columns[i].clear()
 	}
-	for at := range l.rows {
-		r := &l.rows[at]
+	for at := range t.rows {
+		r := &t.rows[at]
 		c.countOne(at, r.node, nodeKind)
 		for _, p := range r.pods {
 			c.countOne(at, r.node, p.kind)
@@ -194,9 +194,9 @@ func (c *Counts) add(p part, domain int32, times int64) {
 
 // parts returns what a pod of the kind adds.
 func (c *Counts) parts(kind int32) []part {
-	l := c.ledger
+	t := c.table
 	if int(kind) >= len(c.where) {
-		c.where = append(c.where, make([]int32, len(l.kinds.list)-len(c.where))...)
+		c.where = append(c.where, make([]int32, len(t.kinds.list)-len(c.where))...)
 	}
 	switch at := c.where[kind]; at {
 	case unknown:
@@ -206,10 +206,10 @@ func (c *Counts) parts(kind int32) []part {
 		return c.lists[at-1]
 	}
 	if kind != nodeKind {
-		l.compared++
+		t.compared++
 	}
-	p := Parts{columns: &c.columns, topology: l.use}
-	c.Question.Adds(l.kinds.list[kind].info, &p)
+	p := Parts{columns: &c.columns, topology: t.use}
+	c.Question.Adds(t.kinds.list[kind].info, &p)
 	if c.where[kind] = nothing; len(p.list) > 0 {
 		c.lists = append(c.lists, p.list)
 		c.where[kind] = int32(len(c.lists))

@@ -14,7 +14,6 @@
 package topologycount
 
 import (
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,33 +25,11 @@ import (
 
 // Ledger is what the plugins of one profile know of nodes and pods.
 type Ledger struct {
-	rows    []row // in the order of the list
-	list    []fwk.NodeInfo
-	version uint64 // changes with every row
-	mark    framework.Mark
+	table
+	memos memos
+	mark  framework.Mark
 	// changedSince is framework.Changes.ChangedSince; nil: all nodes are compared.
 	changedSince func(framework.Mark) ([]int32, framework.Mark, bool)
-
-	kinds      kinds
-	topologies topologies
-	journal    journal
-	memos      memos
-
-	// The work that the ledger is there to save: how often, ever, a node was looked at, a kind of pods was compared
-	// with a Question, and all pods of all nodes were counted.
-	looked, compared, counted int
-}
-
-// row is a node as it was at that generation. No other content of any node ever has the same one.
-type row struct {
-	generation int64
-	node       *v1.Node
-	pods       []resident
-}
-
-type resident struct {
-	pod  *v1.Pod
-	kind int32
 }
 
 // Of returns the ledger that the plugins of the handle's profile share. A handle that has nothing to share gets one of
@@ -162,138 +139,6 @@ func (l *Ledger) renew() error {
 	return err
 }
 
-// read looks at the nodes at those places, some of which may be named twice, and at those that are gone. When nodes
-// have come or gone, those behind them have other places.
-func (l *Ledger) read(places []int32) error {
-	l.version++
-	before := l.takeOut(places)
-	for _, at := range places {
-		if l.rows[at].node != nil {
-			continue // it is named twice
-		}
-		name := l.list[at].Node().Name
-		if r, ok := before[name]; ok {
-			delete(before, name)
-			l.rows[at] = r
-			l.topologies.place(int(at), r.node)
-		}
-		if err := l.readRow(int(at)); err != nil {
-			return err
-		}
-	}
-	// any order: what comes of it is a sum
-	for _, r := range before {
-		l.record(&r, -1)
-	}
-	l.journal.trim(len(l.rows))
-	return nil
-}
-
-// takeOut empties the rows at those places, makes as many as there are nodes, and returns by name what they had.
-func (l *Ledger) takeOut(places []int32) map[string]row {
-	before := make(map[string]row, len(places))
-	take := func(r *row) {
-		if r.node != nil {
-			before[r.node.Name], *r = *r, row{}
-		}
-	}
-	for _, at := range places {
-		if int(at) < len(l.rows) {
-			take(&l.rows[at])
-		}
-	}
-	for at := len(l.list); at < len(l.rows); at++ {
-		take(&l.rows[at])
-	}
-	if kept := len(l.rows); kept != len(l.list) {
-		l.rows = resized(l.rows, len(l.list))
-		clear(l.rows[min(kept, len(l.rows)):])
-		l.topologies.resize(len(l.list))
-	}
-	return before
-}
-
-// readRow looks at the node at that place, of which the row may have an earlier state.
-func (l *Ledger) readRow(at int) error {
-	r, info := &l.rows[at], l.list[at]
-	if r.node != nil && r.generation == info.GetGeneration() {
-		return nil
-	}
-	l.looked++
-	node := info.Node()
-	if r.node == nil || r.node != node && !countsAlike(r.node, node) {
-		if r.node != nil {
-			l.record(r, -1)
-		}
-		r.node, r.pods = node, r.pods[:0]
-		l.record(r, +1)
-		l.topologies.place(at, node)
-	}
-	r.node = node
-	if err := l.readPods(r, info.GetPods()); err != nil {
-		return err
-	}
-	r.generation = info.GetGeneration()
-	return nil
-}
-
-// countsAlike reports whether a Question admits both states of a node, and puts them in the same domains, or neither.
-func countsAlike(a, b *v1.Node) bool {
-	return maps.Equal(a.Labels, b.Labels) && slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(s, t v1.Taint) bool {
-		return s.Key == t.Key && s.Value == t.Value && s.Effect == t.Effect
-	})
-}
-
-// readPods records which pods have come to the row's node and which have gone.
-func (l *Ledger) readPods(r *row, now []fwk.PodInfo) error {
-	var gone []resident
-	var come []int // places in now
-	for i := range max(len(r.pods), len(now)) {
-		if i < len(r.pods) && i < len(now) && r.pods[i].pod == now[i].GetPod() {
-			continue
-		}
-		if i < len(r.pods) {
-			gone = append(gone, r.pods[i])
-		}
-		if i < len(now) {
-			come = append(come, i)
-		}
-	}
-	r.pods = resized(r.pods, len(now))
-	clear(r.pods[len(r.pods):cap(r.pods)])
-	for _, i := range come {
-		pod := now[i].GetPod()
-		if at := slices.IndexFunc(gone, func(r resident) bool { return r.pod == pod }); at >= 0 {
-			r.pods[i] = gone[at]
-			gone = slices.Delete(gone, at, at+1)
-			continue
-		}
-		k, err := l.kinds.number(now[i])
-		if err != nil {
-			return err
-		}
-		r.pods[i] = resident{pod, k}
-		l.recordKind(r.node, k, +1)
-	}
-	for _, p := range gone {
-		l.recordKind(r.node, p.kind, -1)
-	}
-	return nil
-}
-
-// record journals that the row's node and its pods have come (+1) or gone (-1).
-func (l *Ledger) record(r *row, by int32) {
-	l.recordKind(r.node, nodeKind, by)
-	for _, p := range r.pods {
-		l.recordKind(r.node, p.kind, by)
-	}
-}
-
-func (l *Ledger) recordKind(node *v1.Node, kind, by int32) {
-	l.kinds.count(kind, by)
-	l.journal.changes = append(l.journal.changes, change{node, kind, by})
-}
-
 // AppendPod appends everything about the pod that the terms of pods on nodes may ask for, and its own affinity terms:
 // pods with the same are the same to those. It is valid until Learn or Update.
 func (l *Ledger) AppendPod(b []byte, pod *v1.Pod) ([]byte, error) { return l.kinds.appendPod(b, pod) }
@@ -303,7 +148,7 @@ func (l *Ledger) Find(key []byte) *Counts { return l.memos.byKey[string(key)] }
 
 // Keep returns new Counts for the Question. Nothing is counted before Use.
 func (l *Ledger) Keep(key []byte, q Question) *Counts {
-	c := &Counts{Question: q, ledger: l, key: string(key)}
+	c := &Counts{Question: q, table: &l.table, key: string(key)}
 	l.memos.keep(c)
 	return c
 }
@@ -334,21 +179,6 @@ func (l *Ledger) drop(c *Counts) {
 	for i := range c.columns {
 		l.topologies.release(c.columns[i].Topology)
 	}
-}
-
-// use returns the topology of the key for one more column.
-func (l *Ledger) use(key Key) *Topology {
-	t := l.topologies.find(key)
-	if t == nil {
-		t = newTopology(key)
-		t.at = make([]int32, len(l.rows))
-		for at := range l.rows {
-			t.at[at] = t.Number(l.rows[at].node)
-		}
-		l.topologies = append(l.topologies, t)
-	}
-	t.users++
-	return t
 }
 
 // Place returns the place of the node as it is now; ok is false if the ledger has not seen it so. It looks at from

@@ -180,7 +180,7 @@ func (w *world) check(where string, q *question) {
 			}
 		}
 		for at, info := range w.nodes {
-			in := r.Spot(info).In(r.Columns[2*i].Topology)
+			in := r.Position(info).In(r.Columns[2*i].Topology)
 			if in != r.Columns[2*i].Topology.Domains()[at] {
 				w.tb.Fatalf("%s: node %d is in two domains", where, at)
 			}
@@ -269,7 +269,7 @@ func TestAReadingStaysAsItWas(t *testing.T) {
 		want int64
 	}{{"the reading", &r, 1}, {"the trial", &trial, 2}} {
 		column := &c.r.Columns[1]
-		if got := column.At(c.r.Spot(w.nodes[3]).In(column.Topology)); got != c.want || c.r.Current() {
+		if got := column.At(c.r.Position(w.nodes[3]).In(column.Topology)); got != c.want || c.r.Current() {
 			t.Errorf("%s has %d pods, not %d, or is current", c.what, got, c.want)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 // sums: who changes a column makes a copy first.
 type Reading struct {
 	Columns []Column
-	ledger  *Ledger
+	table   *table
 	version uint64 // of the ledger
 	next    int32  // where the node that is asked about next is likely to stand
 }
 
 // Read returns a Reading of the columns of such roles.
 func (c *Counts) Read(such func(Role) bool) Reading {
-	r := Reading{ledger: c.ledger, version: c.ledger.version}
+	r := Reading{table: c.table, version: c.table.version}
 	for i := range c.columns {
 		if column := &c.columns[i]; such(column.Role) {
 			column.lent = true
@@ -53,7 +53,7 @@ func (r *Reading) Change(node *v1.Node, by int64, adds func(*Parts)) {
 
 // topology returns the topology of the key. If no Counts count by it, it is the Reading's own.
 func (r *Reading) topology(key Key) *Topology {
-	if t := r.ledger.topologies.find(key); t != nil {
+	if t := r.table.topologies.find(key); t != nil {
 		return t
 	}
 	return newTopology(key)
@@ -62,8 +62,8 @@ func (r *Reading) topology(key Key) *Topology {
 // Surveys reports whether the Reading is current and the nodes are the ledger's list, in whose order
 // Topology.Domains are.
 func (r *Reading) Surveys(nodes []fwk.NodeInfo) bool {
-	l := r.ledger
-	return r.Current() && len(nodes) == len(l.rows) && (len(nodes) == 0 || &nodes[0] == &l.list[0])
+	t := r.table
+	return r.Current() && len(nodes) == len(t.rows) && (len(nodes) == 0 || &nodes[0] == &t.list[0])
 }
 
 // Current reports whether the ledger is as it was at the time of Read, and has the topologies of all columns.
@@ -73,30 +73,30 @@ func (r *Reading) Current() bool {
 			return false
 		}
 	}
-	return r.version == r.ledger.version
+	return r.version == r.table.version
 }
 
-// Spot is a node that is asked about.
-type Spot struct {
+// Position is a node that is asked about.
+type Position struct {
 	info fwk.NodeInfo
 	at   int // its place in the ledger, Nowhere if it is not as it was there
 }
 
-// Spot finds the node in the ledger if it stands where the next one is expected, or a little behind.
-func (r *Reading) Spot(info fwk.NodeInfo) Spot {
+// Position finds the node in the ledger if it stands where the next one is expected, or a little behind.
+func (r *Reading) Position(info fwk.NodeInfo) Position {
 	const reach = 8
 	generation := info.GetGeneration()
-	for at := int(r.next); at < min(int(r.next)+reach, len(r.ledger.rows)); at++ {
-		if r.ledger.rows[at].generation == generation {
+	for at := int(r.next); at < min(int(r.next)+reach, len(r.table.rows)); at++ {
+		if r.table.rows[at].generation == generation {
 			r.next = int32(at) + 1
-			return Spot{info, at}
+			return Position{info, at}
 		}
 	}
-	return Spot{info, Nowhere}
+	return Position{info, Nowhere}
 }
 
 // In returns the node's domain, Nowhere if it does not have the label.
-func (s Spot) In(t *Topology) int32 {
+func (s Position) In(t *Topology) int32 {
 	if s.at != Nowhere && t.users > 0 {
 		return t.at[s.at]
 	}

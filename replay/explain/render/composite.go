@@ -59,7 +59,7 @@ func compositeAnswer(x *answer.Composite) string {
 	}
 	text := "is pending: " + progress
 	if x.Stage == "Incomplete" && all < x.Min {
-		return text + fmt.Sprintf("; it waits for %s below it", phrase.Count(int64(x.Min-all), "gang more", "gangs more"))
+		return text + "; it waits for " + phrase.Count(int64(x.Min-all), "gang more", "gangs more") + " below it"
 	}
 	if x.Reason != nil {
 		text += "; gang " + x.Reason.Group + " " + x.Reason.Predicate

@@ -128,7 +128,8 @@ func groupAnswer(g *answer.Group) string {
 	case "Gone":
 		return groupGone(g)
 	case "Placed":
-		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", phrase.Count(int64(c.Assigned), "member", "members"), g.Min,
+		text := fmt.Sprintf("is placed: %s (minimum %d) on %s",
+			phrase.Count(int64(c.Assigned), "member", "members"), g.Min,
 			phrase.Count(int64(nodesOf(g)), "node", "nodes"))
 		if p := lastPlaced(&g.History); p != nil {
 			text += fmt.Sprintf(" since %s", moment(*p, g.KnownFrom))
@@ -180,7 +181,8 @@ func groupGone(g *answer.Group) string {
 	c := g.Counts
 	text := fmt.Sprintf("is gone with its %s", phrase.Count(int64(c.Gone), "member", "members"))
 	if x := lastLoss(g); x != nil && g.Ends.Preempted > 0 {
-		text = fmt.Sprintf("was %s, at %s (entry %d); it %s", phrase.LostTo(x), moment(x.Point, g.KnownFrom), x.Seq, text)
+		text = fmt.Sprintf("was %s, at %s (entry %d); it %s", phrase.LostTo(x), moment(x.Point, g.KnownFrom), x.Seq,
+			text)
 	} else if e := g.Evicted; e != nil {
 		text = fmt.Sprintf("was evicted at %s: %s; it %s", moment(e.Point, g.KnownFrom), e.Why, text)
 	}

@@ -51,8 +51,8 @@ func (p *page) resources(title string, asOf answer.Point, uses []answer.Resource
 		if u.Usable != u.Free {
 			usable = phrase.Amount(u.Resource, u.Usable)
 		}
-		rows = append(rows, []string{string(u.Resource), phrase.Amount(u.Resource, u.Needed), phrase.Amount(u.Resource, u.Free),
-			usable, largest,
+		rows = append(rows, []string{string(u.Resource), phrase.Amount(u.Resource, u.Needed),
+			phrase.Amount(u.Resource, u.Free), usable, largest,
 			phrase.Amount(u.Resource, u.Allocatable), shares(u, u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount),
 			cmp.Or(shares(u, u.Holders, u.Others, u.OthersAmount), "nobody")})
 	}
@@ -72,7 +72,7 @@ func shares(u answer.ResourceUse, holders []answer.Holder, others int, rest int6
 		parts = append(parts, fmt.Sprintf("%s%s %s", kind, h.Name, phrase.Amount(u.Resource, h.Amount)))
 	}
 	if others > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s", phrase.Count(int64(others), "other", "others"), phrase.Amount(u.Resource, rest)))
+		parts = append(parts, phrase.Count(int64(others), "other", "others")+" "+phrase.Amount(u.Resource, rest))
 	}
 	return strings.Join(parts, ", ")
 }

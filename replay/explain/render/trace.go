@@ -77,7 +77,8 @@ func (p *page) points(t *answer.Trace, allNodes bool) {
 			silent = append(silent, a.PluginAnswer)
 			continue
 		}
-		left := fmt.Sprintf("left %s: %s", phrase.Count(int64(len(a.Nodes)), "node", "nodes"), nodeNames(a.Nodes, allNodes))
+		left := fmt.Sprintf("left %s: %s", phrase.Count(int64(len(a.Nodes)), "node", "nodes"),
+			nodeNames(a.Nodes, allNodes))
 		words := strings.Join(append([]string{left}, a.Words...), "; ")
 		rows = append(rows, []string{"PreFilter", a.Code, words, a.Plugin})
 	}

@@ -1,4 +1,4 @@
-package cluster
+package devices
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -15,11 +16,11 @@ func HasBindingConditions(claim *resourcev1.ResourceClaim) bool {
 		func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// DevicesReady reports whether all binding conditions of the devices of an allocated claim are true, as the
+// Ready reports whether all binding conditions of the devices of an allocated claim are true, as the
 // DynamicResources plugin of kube-scheduler 1.37 does (isClaimReadyForBinding). failed is the first failure condition
 // that is true, looked for in the devices before the first one that is not ready and in that one: such a claim will not
 // become ready.
-func DevicesReady(claim *resourcev1.ResourceClaim) (ready bool, failed *metav1.Condition) {
+func Ready(claim *resourcev1.ResourceClaim) (ready bool, failed *metav1.Condition) {
 	for i := range claim.Status.Allocation.Devices.Results {
 		r := &claim.Status.Allocation.Devices.Results[i]
 		if len(r.BindingConditions) == 0 {
@@ -48,12 +49,12 @@ func DevicesReady(claim *resourcev1.ResourceClaim) (ready bool, failed *metav1.C
 
 // AllocatedAt returns when devices were allocated to the claim, by the log; nil if it does not say.
 func AllocatedAt(m fwk.SharedDRAManager, namespace, name string) *metav1.Time {
-	ours, ok := m.(*draManager)
-	if !ok {
+	d := Of(m)
+	if d == nil {
 		return nil
 	}
-	claim, err := ours.claims.lister.ResourceClaims(namespace).Get(name)
-	if err != nil || claim.Status.Allocation == nil {
+	claim := d.claim(types.NamespacedName{Namespace: namespace, Name: name})
+	if claim == nil || claim.Status.Allocation == nil {
 		return nil
 	}
 	return claim.Status.Allocation.AllocationTimestamp

@@ -1,4 +1,4 @@
-package cluster
+package devices_test
 
 import (
 	"reflect"
@@ -10,6 +10,8 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
@@ -21,10 +23,10 @@ func taintRule(name, taint string, selector *resourcev1.DeviceTaintSelector) *re
 	return rule
 }
 
-func poolSlice(driver, pool string, devices ...string) *resourcev1.ResourceSlice {
+func poolSlice(driver, pool string, names ...string) *resourcev1.ResourceSlice {
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: driver + "-" + pool}}
 	slice.Spec.Driver, slice.Spec.Pool.Name = driver, pool
-	for _, name := range devices {
+	for _, name := range names {
 		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{
 			Name: name, Taints: []resourcev1.DeviceTaint{{Key: "own"}},
 		})
@@ -33,9 +35,9 @@ func poolSlice(driver, pool string, devices ...string) *resourcev1.ResourceSlice
 }
 
 // taintsOf returns the keys of the taints of all devices, as plugins see them.
-func taintsOf(t *testing.T, f *Informers) map[string][]string {
+func taintsOf(t *testing.T, f *cluster.State) map[string][]string {
 	t.Helper()
-	list, err := f.DRA().ResourceSlices().ListWithDeviceTaintRules()
+	list, err := f.Devices().ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func TestRulesTaintTheDevicesThatTheySelect(t *testing.T) {
 			poolSlice("a", "one", "0", "1"), poolSlice("a", "two", "0"), poolSlice("b", "one", "0"),
 		}
 		for _, ruleFirst := range []bool{false, true} {
-			f := NewInformers()
+			f := cluster.New()
 			if ruleFirst {
 				mustUpsert(t, f, rule)
 			}
@@ -101,12 +103,12 @@ func TestRulesTaintTheDevicesThatTheySelect(t *testing.T) {
 
 // The slices that a rule changes are told once, by name, with the taints as they were and as they are.
 func TestChangedSlicesAreTold(t *testing.T) {
-	f := NewInformers()
+	f := cluster.New()
 	b := "b"
 	mustUpsert(t, f, poolSlice("b", "y", "0"), poolSlice("a", "x", "0"), poolSlice("b", "x", "0"))
 	told := func() (names []string) {
-		for _, c := range f.TakeTainted() {
-			if c.Before.Name != c.Now.Name || sameTaints(c.Before, c.Now) {
+		for _, c := range f.TakeDeviceChanges().Tainted {
+			if c.Before.Name != c.Now.Name || devices.SameTaints(c.Before, c.Now) {
 				t.Errorf("slice %s became %s with taints %v", c.Before.Name, c.Now.Name, c.Now.Spec.Devices[0].Taints)
 			}
 			names = append(names, c.Now.Name)
@@ -134,13 +136,13 @@ func TestChangedSlicesAreTold(t *testing.T) {
 
 func TestRulesCountWithTheirFeatureGateOnly(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRADeviceTaintRules, false)
-	f := NewInformers()
+	f := cluster.New()
 	mustUpsert(t, f, poolSlice("a", "x", "0"))
 	mustUpsert(t, f, taintRule("r", "ruled", nil))
 	if got, want := taintsOf(t, f), map[string][]string{"a-x/0": {"own"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if told := f.TakeTainted(); told != nil {
+	if told := f.TakeDeviceChanges().Tainted; told != nil {
 		t.Errorf("told %v", told)
 	}
 }
@@ -148,7 +150,7 @@ func TestRulesCountWithTheirFeatureGateOnly(t *testing.T) {
 // A state without rules is written as before there were any, and one with rules is restored with their taints.
 func TestRulesAreRestored(t *testing.T) {
 	for _, with := range []bool{false, true} {
-		s := New()
+		s := cluster.New()
 		if _, err := s.Upsert(eventlog.ResourceSlices, poolSlice("a", "x", "0")); err != nil {
 			t.Fatal(err)
 		}
@@ -161,11 +163,11 @@ func TestRulesAreRestored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		restored := New()
+		restored := cluster.New()
 		if err := restored.Restore(canonical.NewReader(state)); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := taintsOf(t, restored.Informers()), taintsOf(t, s.Informers()); !reflect.DeepEqual(got, want) {
+		if got, want := taintsOf(t, restored), taintsOf(t, s); !reflect.DeepEqual(got, want) {
 			t.Errorf("with rules %v: %v, want %v", with, got, want)
 		}
 		again, err := restored.AppendState(nil)

@@ -1,7 +1,6 @@
-package cluster
+package devices
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,9 +8,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 )
@@ -22,43 +19,21 @@ import (
 type taintedSlices struct {
 	slices resourcelisters.ResourceSliceLister
 	rules  resourcelisters.DeviceTaintRuleLister
+	on     bool // the feature gate
 
 	mu sync.Mutex
 	// tainted are copies of the slices of which rules taint devices, by name.
 	tainted map[string]*resourcev1.ResourceSlice
-	// changed are the slices that the rule which changed last has changed, until they are taken.
-	changed []TaintedSlice
 }
 
 var _ fwk.ResourceSliceLister = (*taintedSlices)(nil)
 
-// TaintedSlice is a ResourceSlice of which a DeviceTaintRule has changed the taints, as plugins saw it before and see
-// it now.
-type TaintedSlice struct{ Before, Now *resourcev1.ResourceSlice }
-
-func newTaintedSlices(all resourceinformers.ResourceSliceInformer,
-	rules resourceinformers.DeviceTaintRuleInformer) *taintedSlices {
-	l := &taintedSlices{
-		slices: all.Lister(), rules: rules.Lister(), tainted: map[string]*resourcev1.ResourceSlice{},
+func newTaintedSlices(all resourcelisters.ResourceSliceLister,
+	rules resourcelisters.DeviceTaintRuleLister) *taintedSlices {
+	return &taintedSlices{
+		slices: all, rules: rules, tainted: map[string]*resourcev1.ResourceSlice{},
+		on: utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
 	}
-	if !utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules) {
-		return l
-	}
-	_, err := all.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { l.follow(obj.(*resourcev1.ResourceSlice)) },
-		UpdateFunc: func(_, obj any) { l.follow(obj.(*resourcev1.ResourceSlice)) },
-		DeleteFunc: func(obj any) { l.forget(obj.(*resourcev1.ResourceSlice)) },
-	})
-	rule := func(obj any) *resourcev1.DeviceTaintRule { return obj.(*resourcev1.DeviceTaintRule) }
-	_, ruleErr := rules.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { l.followRule(rule(obj)) },
-		UpdateFunc: func(old, obj any) { l.followRule(rule(old), rule(obj)) },
-		DeleteFunc: func(obj any) { l.followRule(rule(obj)) },
-	})
-	if err := errors.Join(err, ruleErr); err != nil {
-		panic(fmt.Sprintf("cluster: a fresh informer refuses a handler: %v", err))
-	}
-	return l
 }
 
 // ListWithDeviceTaintRules implements fwk.ResourceSliceLister, sorted by name.
@@ -75,57 +50,51 @@ func (l *taintedSlices) ListWithDeviceTaintRules() ([]*resourcev1.ResourceSlice,
 	return list, err
 }
 
-// TakeTainted returns the ResourceSlices of which the DeviceTaintRule that changed last has changed the taints, sorted
-// by name, once.
-func (f *Informers) TakeTainted() []TaintedSlice {
-	l := f.dra.slices
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	changed := l.changed
-	l.changed = nil
-	return changed
-}
-
-// follow takes in a slice that is new or has changed.
-func (l *taintedSlices) follow(slice *resourcev1.ResourceSlice) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.taint(slice, l.allRules())
-}
-
-func (l *taintedSlices) forget(slice *resourcev1.ResourceSlice) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.tainted, slice.Name)
-}
-
-// followRule takes in a rule that has come or gone, or both forms of one that has changed.
-func (l *taintedSlices) followRule(forms ...*resourcev1.DeviceTaintRule) {
-	list, err := l.slices.List(labels.Everything())
-	if err != nil {
-		panic(fmt.Sprintf("cluster: a log-fed lister cannot list ResourceSlices: %v", err))
+// replace takes in a slice, and what it was before; either may be nil.
+func (l *taintedSlices) replace(old, slice *resourcev1.ResourceSlice) {
+	if !l.on {
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changed = nil
+	if slice == nil {
+		delete(l.tainted, old.Name)
+		return
+	}
+	l.taint(slice, l.allRules())
+}
+
+// followRule takes in a rule, and what it was before; either may be nil. It returns the slices of which the taints have
+// changed.
+func (l *taintedSlices) followRule(old, rule *resourcev1.DeviceTaintRule) (changed []TaintedSlice) {
+	if !l.on {
+		return nil
+	}
+	list, err := l.slices.List(labels.Everything())
+	if err != nil {
+		panic(fmt.Sprintf("devices: a log-fed lister cannot list ResourceSlices: %v", err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	rules := l.allRules()
 	for _, slice := range list {
-		if !slices.ContainsFunc(forms, func(r *resourcev1.DeviceTaintRule) bool { return selectsSlice(r, slice) }) {
+		if (old == nil || !selectsSlice(old, slice)) && (rule == nil || !selectsSlice(rule, slice)) {
 			continue
 		}
 		before := l.seen(slice)
 		l.taint(slice, rules)
 		if now := l.seen(slice); !sameTaints(before, now) {
-			l.changed = append(l.changed, TaintedSlice{before, now})
+			changed = append(changed, TaintedSlice{before, now})
 		}
 	}
+	return changed
 }
 
 // allRules returns the rules, sorted by name.
 func (l *taintedSlices) allRules() []*resourcev1.DeviceTaintRule {
 	rules, err := l.rules.List(labels.Everything())
 	if err != nil {
-		panic(fmt.Sprintf("cluster: a log-fed lister cannot list DeviceTaintRules: %v", err))
+		panic(fmt.Sprintf("devices: a log-fed lister cannot list DeviceTaintRules: %v", err))
 	}
 	return rules
 }

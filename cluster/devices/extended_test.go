@@ -1,4 +1,4 @@
-package cluster
+package devices_test
 
 import (
 	"context"
@@ -22,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
@@ -40,9 +42,9 @@ func toMake(t testing.TB, name, device string) eventlog.DeviceClaim {
 }
 
 // isUsed reports whether a device of driver "d" and pool "p" is in use.
-func isUsed(t testing.TB, f *Informers, device string) bool {
+func isUsed(t testing.TB, f *cluster.State, device string) bool {
 	t.Helper()
-	all, err := f.DRA().ResourceClaims().ListAllAllocatedDevices()
+	all, err := f.Devices().ResourceClaims().ListAllAllocatedDevices()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,66 +57,66 @@ func TestAClaimThatIsToBeMadeTakesItsDevices(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a"}}
 	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "uid-b"}}
 	claim := toMake(t, "made", "gpu-0")
-	logged := func(owner *v1.Pod, uid types.UID, devices ...string) *resourcev1.ResourceClaim {
-		c := ClaimToMake(owner, "made", nil)
-		c.UID, c.Status = uid, deviceClaim("made", devices...).Status
+	logged := func(owner *v1.Pod, uid types.UID, names ...string) *resourcev1.ResourceClaim {
+		c := devices.ClaimToMake(owner, "made", nil)
+		c.UID, c.Status = uid, deviceClaim("made", names...).Status
 		return c
 	}
-	for name, then := range map[string]func(f *Informers) (used bool){
-		"the pod is released": func(f *Informers) bool {
-			if freed := f.ForgetDevices(pod.UID); len(freed) != 1 || freed[0].Before.Status.Allocation == nil ||
+	for name, then := range map[string]func(f *cluster.State) (used bool){
+		"the pod is released": func(f *cluster.State) bool {
+			freed := f.Devices().Forget(pod.UID).Freed
+			if len(freed) != 1 || freed[0].Before.Status.Allocation == nil ||
 				freed[0].Now.Status.Allocation != nil {
 				t.Errorf("freed %v", freed)
 			}
 			return false
 		},
-		"the claim is logged without devices": func(f *Informers) bool {
+		"the claim is logged without devices": func(f *cluster.State) bool {
 			mustUpsert(t, f, logged(pod, "u"))
-			seen := f.Get(eventlog.ResourceClaims, "ns", "made").(*resourcev1.ResourceClaim)
+			seen := f.Informers().Get(eventlog.ResourceClaims, "ns", "made").(*resourcev1.ResourceClaim)
 			if seen.UID != "u" || seen.Status.Allocation == nil {
 				t.Errorf("plugins see %+v", seen)
 			}
 			return true
 		},
-		"and then the pod is released": func(f *Informers) bool {
+		"and then the pod is released": func(f *cluster.State) bool {
 			mustUpsert(t, f, logged(pod, "u"))
-			f.ForgetDevices(pod.UID)
+			f.Devices().Forget(pod.UID)
 			return false
 		},
-		"the claim is logged with them, and stays": func(f *Informers) bool {
+		"the claim is logged with them, and stays": func(f *cluster.State) bool {
 			mustUpsert(t, f, logged(pod, "u"))
 			mustUpsert(t, f, logged(pod, "u", "gpu-0"))
-			f.ForgetDevices(pod.UID)
+			f.Devices().Forget(pod.UID)
 			return true
 		},
-		"and is deleted": func(f *Informers) bool {
+		"and is deleted": func(f *cluster.State) bool {
 			mustUpsert(t, f, logged(pod, "u", "gpu-0"))
-			f.ForgetDevices(pod.UID)
+			f.Devices().Forget(pod.UID)
 			f.Delete(eventlog.ResourceClaims, "ns", "made")
 			return false
 		},
-		"another pod's claim has that name": func(f *Informers) bool {
+		"another pod's claim has that name": func(f *cluster.State) bool {
 			mustUpsert(t, f, logged(other, "u"))
 			return false
 		},
-		"a claim that was not made has it": func(f *Informers) bool {
+		"a claim that was not made has it": func(f *cluster.State) bool {
 			mustUpsert(t, f, deviceClaim("made"))
 			return false
 		},
-		"it is logged with other devices": func(f *Informers) bool {
+		"it is logged with other devices": func(f *cluster.State) bool {
 			mustUpsert(t, f, logged(pod, "u", "gpu-1"))
 			return false
 		},
 	} {
-		f := NewInformers()
-		f.dra.classes.makesClaims = true
-		if err := f.AssumeDevices(pod, []eventlog.DeviceClaim{claim}); err != nil {
+		f := cluster.New()
+		if _, err := f.Devices().Assume(pod, []eventlog.DeviceClaim{claim}); err != nil {
 			t.Fatal(err)
 		}
-		if !isUsed(t, f, "gpu-0") || f.Get(eventlog.ResourceClaims, "ns", "made") != nil {
+		if !isUsed(t, f, "gpu-0") || f.Informers().Get(eventlog.ResourceClaims, "ns", "made") != nil {
 			t.Errorf("%s: before, the device is in use: %v", name, isUsed(t, f, "gpu-0"))
 		}
-		if err := f.AssumeDevices(other, []eventlog.DeviceClaim{toMake(t, "made", "gpu-2")}); err == nil {
+		if _, err := f.Devices().Assume(other, []eventlog.DeviceClaim{toMake(t, "made", "gpu-2")}); err == nil {
 			t.Errorf("%s: a claim of the same name is assumed", name)
 		}
 		want := then(f)
@@ -122,13 +124,13 @@ func TestAClaimThatIsToBeMadeTakesItsDevices(t *testing.T) {
 			t.Errorf("%s: the device is in use: %v", name, got)
 		}
 		// The plugin that allocates is told of no claim that it made before.
-		if list, err := ForAllocator(f.DRA()).ResourceClaims().List(); err != nil || len(list) > 0 {
+		if list, err := devices.ForAllocator(f.Devices()).ResourceClaims().List(); err != nil || len(list) > 0 {
 			t.Errorf("%s: the allocator lists %v, %v", name, namesOf(list, nil), err)
 		}
-		f.ForgetDevices(pod.UID)
+		f.Devices().Forget(pod.UID)
 		f.Delete(eventlog.ResourceClaims, "ns", "made")
-		if isUsed(t, f, "gpu-0") || isUsed(t, f, "gpu-1") || len(f.devices)+len(f.deviceClaims) > 0 {
-			t.Errorf("%s: left: %v %v", name, f.devices, f.deviceClaims)
+		if isUsed(t, f, "gpu-0") || isUsed(t, f, "gpu-1") || f.Devices().Assumed() > 0 {
+			t.Errorf("%s: left: %d", name, f.Devices().Assumed())
 		}
 	}
 }
@@ -136,20 +138,20 @@ func TestAClaimThatIsToBeMadeTakesItsDevices(t *testing.T) {
 // A state with a claim that is to be made, and with one that is logged meanwhile, is restored as it was.
 func TestAClaimThatIsToBeMadeIsRestored(t *testing.T) {
 	for _, made := range []bool{false, true} {
-		s := New()
+		s := cluster.New()
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a"}}
 		if _, err := s.UpsertPod(pod); err != nil {
 			t.Fatal(err)
 		}
 		p := s.Pod(pod.UID)
-		if err := s.Assume(p, "n1", Binding, nil); err != nil {
+		if err := s.Assume(p, "n1", cluster.Binding, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.AssumeDevices(p, []eventlog.DeviceClaim{toMake(t, "made", "gpu-0")}); err != nil {
 			t.Fatal(err)
 		}
 		if made {
-			claim := ClaimToMake(pod, "made", nil)
+			claim := devices.ClaimToMake(pod, "made", nil)
 			claim.UID = "u"
 			if _, err := s.Upsert(eventlog.ResourceClaims, claim); err != nil {
 				t.Fatal(err)
@@ -159,15 +161,15 @@ func TestAClaimThatIsToBeMadeIsRestored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		restored := New()
+		restored := cluster.New()
 		if err := restored.Restore(canonical.NewReader(state)); err != nil {
 			t.Fatal(err)
 		}
 		again, err := restored.AppendState(nil)
-		if err != nil || string(again) != string(state) || !isUsed(t, restored.Informers(), "gpu-0") {
+		if err != nil || string(again) != string(state) || !isUsed(t, restored, "gpu-0") {
 			t.Errorf("made %v: the state is another one: %v", made, err)
 		}
-		if err := restored.Release(restored.Pod(pod.UID)); err != nil || isUsed(t, restored.Informers(), "gpu-0") {
+		if err := restored.Release(restored.Pod(pod.UID)); err != nil || isUsed(t, restored, "gpu-0") {
 			t.Errorf("made %v: the device is in use after the release: %v", made, err)
 		}
 	}
@@ -175,7 +177,7 @@ func TestAClaimThatIsToBeMadeIsRestored(t *testing.T) {
 
 // What resources stand for devices follows the classes, with and without a name of their own.
 func TestResourcesThatStandForDevices(t *testing.T) {
-	s := New()
+	s := cluster.New()
 	class := func(name string, resource *string) {
 		t.Helper()
 		object := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -196,7 +198,7 @@ func TestResourcesThatStandForDevices(t *testing.T) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
 			pod.Spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{
 				Requests: v1.ResourceList{name: resource.MustParse("2")}}}}
-			if got := s.Informers().StandsForDevices(pod); got != stands {
+			if got := s.Devices().RequestsExtended(pod); got != stands {
 				t.Errorf("%s: %s stands for devices: %v", what, name, got)
 			}
 			if got := s.StandsForDevices(name); got != stands {
@@ -205,8 +207,6 @@ func TestResourcesThatStandForDevices(t *testing.T) {
 		}
 	}
 	class("a", &gpu)
-	check("before behaviour 8")
-	s.MakeClaims(true)
 	check("one class", "example.com/gpu", "deviceclass.resource.kubernetes.io/a")
 	class("b", &gpu)
 	class("a", &nic)
@@ -241,8 +241,7 @@ func drawContainers(t *rapid.T, kind string, least, most int) (list []v1.Contain
 // What a pod's claim requests is what kube-scheduler's Filter finds, and what containers use of it is what its PreBind
 // writes into the pod's status, of any pod.
 func TestRequestMappingsAreUpstreams(t *testing.T) {
-	f := NewInformers()
-	f.dra.classes.makesClaims = true
+	f := cluster.New()
 	node := worldNode("n1")
 	mustUpsert(t, f, node)
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
@@ -268,13 +267,13 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 		client := fake.NewClientset(pod)
 		runs++
 		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](context.Background(),
-			&config.DynamicResourcesArgs{}, &pluginHandle{informers: f, client: client,
+			&config.DynamicResourcesArgs{}, &pluginHandle{state: f, client: client,
 				profile: fmt.Sprint("profile-", runs)}) // each has an index of its own
 		if err != nil {
 			t.Fatal(err)
 		}
 		pl, ctx, state := made.(*dynamicresources.DynamicResources), context.Background(), framework.NewCycleState()
-		would := ClaimFor(f.dra, pod, info)
+		would := devices.ClaimFor(f.Devices(), pod, info)
 		if _, status := pl.PreFilter(ctx, state, pod, nil); status.Code() == fwk.Skip {
 			if would != nil {
 				t.Fatalf("a claim would be made for a pod that needs none: %+v", would.Spec)
@@ -288,7 +287,7 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 				t.Fatal(status)
 			}
 		}
-		claim := f.madeClaim(pod, 7)
+		claim := f.Devices().MadeClaim(pod, 7)
 		if would == nil || !reflect.DeepEqual(would.Spec, claim.Spec) {
 			t.Fatalf("want the requests %+v, got %+v", claim.Spec, would)
 		}
@@ -300,7 +299,7 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 			t.Fatalf("%v: %+v", err, bound)
 		}
 		want := bound.Status.ExtendedResourceClaimStatus.RequestMappings
-		got, err := RequestMappings(pod, claim.Spec.Devices.Requests)
+		got, err := devices.RequestMappings(pod, claim.Spec.Devices.Requests)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v\nwant %+v", got, want)
 		}
@@ -309,102 +308,41 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 	if seen < 20 {
 		t.Errorf("%d pods were compared", seen)
 	}
-	if len(f.dra.claims.pending) > 0 {
-		t.Errorf("left: %v", f.dra.claims.pending)
+	if left := f.Devices().Pending(); left > 0 {
+		t.Errorf("left: %d", left)
 	}
 }
 
 // The name of a made claim follows from the pod and the cycle, is none that another claim has, and no longer than
 // those that the API server generates.
 func TestNamesOfMadeClaims(t *testing.T) {
-	f := NewInformers()
+	f := cluster.New()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "u"}}
-	first := f.freeName(pod, 1)
-	if first != f.freeName(pod, 1) || !strings.HasPrefix(first, "train-extended-resources-") ||
-		first == f.freeName(pod, 2) {
-		t.Errorf("the names are %s, %s, and %s in another cycle", first, f.freeName(pod, 1), f.freeName(pod, 2))
+	first, again, next := f.Devices().FreeName(pod, 1), f.Devices().FreeName(pod, 1), f.Devices().FreeName(pod, 2)
+	if first != again || !strings.HasPrefix(first, "train-extended-resources-") || first == next {
+		t.Errorf("the names are %s, %s, and %s in another cycle", first, again, next)
 	}
 	mustUpsert(t, f, deviceClaim(first))
-	second := f.freeName(pod, 1)
-	if err := f.AssumeDevices(pod, []eventlog.DeviceClaim{toMake(t, second, "gpu-0")}); err != nil {
+	second := f.Devices().FreeName(pod, 1)
+	if _, err := f.Devices().Assume(pod, []eventlog.DeviceClaim{toMake(t, second, "gpu-0")}); err != nil {
 		t.Fatal(err)
 	}
-	if third := f.freeName(pod, 1); second == first || third == second || third == first {
+	if third := f.Devices().FreeName(pod, 1); second == first || third == second || third == first {
 		t.Errorf("the names are %s, %s and %s", first, second, third)
 	}
 	pod.Name = strings.Repeat("x", 200)
-	if name := f.freeName(pod, 1); len(name) != 63 {
+	if name := f.Devices().FreeName(pod, 1); len(name) != 63 {
 		t.Errorf("the name %s has %d letters", name, len(name))
-	}
-}
-
-// A resource that stands for devices is lacking nowhere where it is not in the allocatable, and what is free of it in
-// the allocatable of other nodes is no reason to wait.
-func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
-	const gpu = v1.ResourceName("example.com/gpu")
-	for _, yes := range []bool{false, true} {
-		s := New()
-		s.MakeClaims(yes)
-		stands := string(gpu)
-		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
-		class.Spec.ExtendedResourceName = &stands
-		version := s.RoomVersion()
-		if _, err := s.Upsert(eventlog.DeviceClasses, class); err != nil {
-			t.Fatal(err)
-		}
-		if s.RoomVersion() == version {
-			t.Error("what was lacking is not asked anew when a class comes")
-		}
-		for name, amount := range map[string]string{"plugin": "1", "zero": "0", "none": ""} {
-			n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			n.Status.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("9")}
-			if amount != "" {
-				n.Status.Allocatable[gpu] = resource.MustParse(amount)
-			}
-			s.UpsertNode(n)
-		}
-		var members []*Pod
-		for _, name := range []string{"a", "b", "c"} {
-			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
-			pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
-				Requests: v1.ResourceList{gpu: resource.MustParse("1")}}}}
-			if _, err := s.UpsertPod(pod); err != nil {
-				t.Fatal(err)
-			}
-			members = append(members, s.Pod(pod.UID))
-		}
-		if _, lacks := s.free.lacks(needsOf(members), 3); lacks == yes {
-			t.Errorf("stands %v: three devices are lacking: %v", yes, lacks)
-		}
-		if _, offered := s.Free(gpu); offered == yes {
-			t.Errorf("stands %v: it is offered: %v", yes, offered)
-		}
-		for name, want := range map[string]bool{"plugin": false, "zero": yes, "none": yes} {
-			info, err := s.Get(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if allocatable, requested := s.AmountOn(info, gpu); (allocatable-requested > 1<<60) != want {
-				t.Errorf("stands %v: node %s has %d of %d free", yes, name, allocatable-requested, allocatable)
-			}
-		}
-		if err := s.Assume(members[0], "none", Binding, nil); err != nil {
-			t.Fatal(err)
-		}
-		if s.Overcommitted(members[0]) == yes {
-			t.Errorf("stands %v: a node without the resource is overcommitted by a pod: %v", yes, !yes)
-		}
 	}
 }
 
 // The claims of a pod without a node are left behind, but for one that its bind may be about to use.
 func TestClaimsThatAreLeftBehind(t *testing.T) {
-	s := New()
-	s.MakeClaims(true)
+	s := cluster.New()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u"}}
 	want := func(what string, names ...string) {
 		t.Helper()
-		if left := namesOf(s.LeftClaims("u"), nil); !slices.Equal(left, names) {
+		if left := namesOf(s.Devices().LeftClaims("u"), nil); !slices.Equal(left, names) {
 			t.Errorf("%s: %v are left behind, want %v", what, left, names)
 		}
 	}
@@ -414,26 +352,23 @@ func TestClaimsThatAreLeftBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	upsert(ClaimToMake(pod, "late", nil))
-	upsert(ClaimToMake(pod, "early", nil))
+	upsert(devices.ClaimToMake(pod, "late", nil))
+	upsert(devices.ClaimToMake(pod, "early", nil))
 	upsert(deviceClaim("another"))
 	want("no pod is there")
 	if _, err := s.UpsertPod(pod); err != nil {
 		t.Fatal(err)
 	}
 	want("the pod is there", "ns/early", "ns/late")
-	s.MakeClaims(false)
-	want("before behaviour 8")
-	s.MakeClaims(true)
 	p := s.Pod("u")
-	if err := s.Assume(p, "n1", Binding, nil); err != nil {
+	if err := s.Assume(p, "n1", cluster.Binding, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.AssumeDevices(p, []eventlog.DeviceClaim{toMake(t, "made", "gpu-0")}); err != nil {
 		t.Fatal(err)
 	}
 	want("it is being bound")
-	made := ClaimToMake(pod, "made", nil)
+	made := devices.ClaimToMake(pod, "made", nil)
 	made.UID = "m"
 	upsert(made)
 	if _, err := s.DeletePod("u"); err != nil {

@@ -1,4 +1,4 @@
-package cluster
+package devices
 
 import (
 	"fmt"
@@ -10,19 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Who uses a claim, and which claims pods share: those that they name, and, from behaviour 9 on, those that are made of
-// a template for their PodGroup. A claim that is made of a template for a pod has one user.
-
-// FollowDeviceUsers sets whether preemption, the claims of PodGroups and the devices of extended resources go by all
-// users of a claim, those included that the claim's status does not show: from behaviour 9 on.
-func (s *State) FollowDeviceUsers(yes bool) { s.informers.dra.follows = yes }
-
-// FollowsDeviceUsers reports what FollowDeviceUsers has set.
-func (s *State) FollowsDeviceUsers() bool { return s.informers.dra.follows }
+// Who uses a claim, and which claims pods share: those that they name, and those that are made of a template for their
+// PodGroup. A claim that is made of a template for a pod has one user.
 
 // claimUsers are the pods with a node by the ResourceClaims that they may share with others.
 type claimUsers struct {
@@ -35,13 +26,13 @@ type usersOfClaims map[types.NamespacedName]map[types.UID]struct{}
 
 func newClaimUsers() claimUsers { return claimUsers{named: usersOfClaims{}, made: usersOfClaims{}} }
 
-// add has a pod with a node use its claims.
+// add notes that a pod with a node uses its claims.
 func (u *claimUsers) add(pod *v1.Pod) {
 	u.named.add(namedClaims(pod), pod.UID)
 	u.made.add(madeClaims(pod), pod.UID)
 }
 
-// remove has a pod use them no more.
+// remove notes that it no longer does.
 func (u *claimUsers) remove(pod *v1.Pod) {
 	u.named.remove(namedClaims(pod), pod.UID)
 	u.made.remove(madeClaims(pod), pod.UID)
@@ -98,20 +89,28 @@ func Uses(pod *v1.Pod, namespace, claim string) bool {
 		})
 }
 
+// Place notes that a pod has a node: it uses its claims, whatever their status says. The pod must have its node in the
+// eyes of Cluster.
+func (d *State) Place(pod *v1.Pod) (c Changes) {
+	d.noteTaken(pod, &c)
+	d.users.add(pod)
+	return c.sorted()
+}
+
+// Displace notes that a pod has its node no longer.
+func (d *State) Displace(pod *v1.Pod) { d.users.remove(pod) }
+
 // eachUser calls f for the pods with a node that use a claim, in any order, until f returns false. It returns false
 // then.
-func (s *State) eachUser(key types.NamespacedName, f func(types.UID) bool) bool {
+func (d *State) eachUser(key types.NamespacedName, f func(types.UID) bool) bool {
 	// any order: as it says above
-	for uid := range s.claimUsers.named[key] {
+	for uid := range d.users.named[key] {
 		if !f(uid) {
 			return false
 		}
 	}
-	if !s.informers.dra.follows {
-		return true
-	}
 	// any order: as it says above
-	for uid := range s.claimUsers.made[key] {
+	for uid := range d.users.made[key] {
 		if !f(uid) {
 			return false
 		}
@@ -121,12 +120,12 @@ func (s *State) eachUser(key types.NamespacedName, f func(types.UID) bool) bool 
 
 // SharedClaims returns the names of the pod's claims that other pods may use as well; for plugins.
 func SharedClaims(m fwk.SharedDRAManager, pod *v1.Pod) (names []string) {
-	ours, _ := m.(*draManager)
+	d := Of(m)
 	for i := range pod.Spec.ResourceClaims {
 		if name := pod.Spec.ResourceClaims[i].ResourceClaimName; name != nil {
 			names = append(names, *name)
-		} else if ours != nil {
-			if claim := ours.claimOfGroup(pod, i); claim != nil {
+		} else if d != nil {
+			if claim := d.claimOfGroup(pod, i); claim != nil {
 				names = append(names, claim.Name)
 			}
 		}
@@ -135,39 +134,39 @@ func SharedClaims(m fwk.SharedDRAManager, pod *v1.Pod) (names []string) {
 }
 
 // shares reports whether other pods may use the i-th claim of the pod as well.
-func (m *draManager) shares(pod *v1.Pod, i int) bool {
-	return pod.Spec.ResourceClaims[i].ResourceClaimName != nil || m.claimOfGroup(pod, i) != nil
+func (d *State) shares(pod *v1.Pod, i int) bool {
+	return pod.Spec.ResourceClaims[i].ResourceClaimName != nil || d.claimOfGroup(pod, i) != nil
 }
 
 // claimOfGroup returns the i-th claim of the pod if it was made of a template for another object than the pod, which
-// must be its PodGroup; nil if it was not, and before behaviour 9.
-func (m *draManager) claimOfGroup(pod *v1.Pod, i int) *resourcev1.ResourceClaim {
-	if !m.follows || pod.Spec.SchedulingGroup == nil {
+// must be its PodGroup; nil if it was not.
+func (d *State) claimOfGroup(pod *v1.Pod, i int) *resourcev1.ResourceClaim {
+	if pod.Spec.SchedulingGroup == nil {
 		return nil
 	}
 	name, made, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 	if err != nil || name == nil || !made {
 		return nil
 	}
-	claim, err := m.claims.Get(pod.Namespace, *name)
+	claim, err := d.claims.Get(pod.Namespace, *name)
 	if err != nil || metav1.IsControlledBy(claim, pod) {
 		return nil
 	}
 	return claim
 }
 
-// FullClaim says of which claim of the pod no more pods can have a share: the API server takes that many in a claim's
+// FullClaim says which claim of the pod no more pods can share: the API server takes so many in a claim's
 // status.reservedFor. Pods with a node that are not there yet count as well, those of a PodGroup that has the claim as
 // one. "" if there is none.
-func (s *State) FullClaim(pod *v1.Pod) string {
-	for _, name := range SharedClaims(s.informers.dra, pod) {
+func (d *State) FullClaim(pod *v1.Pod) string {
+	for _, name := range SharedClaims(d, pod) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		claim, ok := s.informers.Get(eventlog.ResourceClaims, key.Namespace, key.Name).(*resourcev1.ResourceClaim)
-		if !ok || len(claim.Status.ReservedFor)+len(s.claimUsers.named[key])+len(s.claimUsers.made[key]) <
+		claim := d.claim(key)
+		if claim == nil || len(claim.Status.ReservedFor)+len(d.users.named[key])+len(d.users.made[key]) <
 			resourcev1.ResourceClaimReservedForMaxSize {
 			continue
 		}
-		consumer, others := s.consumerOf(pod, key.Name), s.consumers(key, claim)
+		consumer, others := d.consumerOf(pod, key.Name), d.consumers(key, claim)
 		if _, is := others[consumer]; is && consumer != pod.UID || isReservedFor(claim, consumer) {
 			continue
 		}
@@ -179,15 +178,15 @@ func (s *State) FullClaim(pod *v1.Pod) string {
 	return ""
 }
 
-// ClaimBeingMade returns the name of a claim that the pod uses and that the bind of another pod is just making, for the
+// BeingMade returns the name of a claim that the pod uses and that the bind of another pod is just making, for the
 // extended resources of that one: it is not logged with its devices yet. Only that bind may write them. "" if there is
-// none, and before behaviour 9.
-func (s *State) ClaimBeingMade(pod *v1.Pod) string {
-	if !s.informers.dra.follows || len(s.informers.devices) == 0 {
+// none.
+func (d *State) BeingMade(pod *v1.Pod) string {
+	if len(d.assumed) == 0 {
 		return ""
 	}
 	for _, key := range namedClaims(pod) {
-		assumed := s.informers.devices[key]
+		assumed := d.assumed[key]
 		if assumed != nil && assumed.text != assumed.devices && assumed.logged.Status.Allocation == nil {
 			return key.Name
 		}

@@ -1,4 +1,4 @@
-package cluster
+package devices_test
 
 import (
 	"context"
@@ -18,23 +18,24 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
 // deviceClaim is a claim with an allocation of devices of driver "d", pool "p"; with none it is unallocated.
-func deviceClaim(name string, devices ...string) *resourcev1.ResourceClaim {
+func deviceClaim(name string, names ...string) *resourcev1.ResourceClaim {
 	claim := &resourcev1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
 	}
-	if len(devices) == 0 {
+	if len(names) == 0 {
 		return claim
 	}
 	claim.Status.Allocation = &resourcev1.AllocationResult{}
-	for _, device := range devices {
+	for _, device := range names {
 		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results,
 			resourcev1.DeviceRequestAllocationResult{Request: "r", Driver: "d", Pool: "p", Device: device})
 	}
@@ -64,16 +65,16 @@ func podWithDevices(claims ...string) *v1.Pod {
 }
 
 func TestAnAllocatedClaimHoldsItsPodToTheAllocationsNodes(t *testing.T) {
-	f := NewInformers()
+	f := cluster.New()
 	mustUpsert(t, f, worldNode("n1"), worldNode("n2"), onlyOnNode(deviceClaim("gpu", "gpu-0"), "n2"))
-	pl := newPlugin(t, f, dynamicresources.Name)
+	pl := newPlugin(t, f)
 	ctx, state, pod := context.Background(), framework.NewCycleState(), podWithDevices("gpu")
 	if _, status := pl.(fwk.PreFilterPlugin).PreFilter(ctx, state, pod, nil); !status.IsSuccess() {
 		t.Fatal(status.Message())
 	}
 	for node, want := range map[string]bool{"n1": false, "n2": true} {
 		info := framework.NewNodeInfo()
-		info.SetNode(f.Get(eventlog.Nodes, "", node).(*v1.Node))
+		info.SetNode(f.Informers().Get(eventlog.Nodes, "", node).(*v1.Node))
 		if status := pl.(fwk.FilterPlugin).Filter(ctx, state, pod, info); status.IsSuccess() != want {
 			t.Errorf("%s: %v", node, status)
 		}
@@ -82,7 +83,7 @@ func TestAnAllocatedClaimHoldsItsPodToTheAllocationsNodes(t *testing.T) {
 		t.Error(status.Message())
 	}
 	pl.(fwk.ReservePlugin).Unreserve(ctx, state, pod, "n2")
-	if len(f.dra.claims.pending) != 0 {
+	if f.Devices().Pending() != 0 {
 		t.Error("an allocation is pending after Unreserve")
 	}
 	if _, status := pl.(fwk.PreFilterPlugin).PreFilter(
@@ -103,55 +104,10 @@ func TestAnAllocatedClaimHoldsItsPodToTheAllocationsNodes(t *testing.T) {
 	}
 }
 
-func TestUndecidableNamesWhatWouldNeedAnAllocation(t *testing.T) {
-	f := NewInformers()
-	conditional := deviceClaim("conditional", "gpu-1")
-	conditional.Status.Allocation.Devices.Results[0].BindingConditions = []string{"ready"}
-	extended := "example.com/gpu"
-	mustUpsert(
-		t,
-		f,
-		deviceClaim("open"),
-		deviceClaim("done", "gpu-0"),
-		conditional,
-		&resourcev1.DeviceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
-			Spec:       resourcev1.DeviceClassSpec{ExtendedResourceName: &extended},
-		},
-	)
-	asking := func(name v1.ResourceName) *v1.Pod {
-		pod := podWithDevices("done")
-		pod.Spec.InitContainers = []v1.Container{
-			{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}},
-		}
-		pod.Spec.Containers = []v1.Container{
-			{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{name: resource.MustParse("1")}}},
-		}
-		return pod
-	}
-	for name, c := range map[string]struct {
-		pod  *v1.Pod
-		want string
-	}{
-		"no claims":           {podWithDevices(), ""},
-		"an allocated claim":  {podWithDevices("done"), ""},
-		"no such claim":       {podWithDevices("none"), ""},
-		"an open claim":       {podWithDevices("done", "open"), `resourceclaim "open" is not allocated`},
-		"binding conditions":  {podWithDevices("conditional"), `resourceclaim "conditional" has a device with binding conditions`},
-		"an extended device":  {asking("example.com/gpu"), `resource "example.com/gpu" stands for device class "gpus"`},
-		"a class by its name": {asking("deviceclass.resource.kubernetes.io/gpus"), `stands for device class "gpus"`},
-		"a common resource":   {asking("nvidia.com/gpu"), ""},
-	} {
-		if got := f.Undecidable(c.pod, false); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
 func TestPendingAllocationsCountUntilTheyAreTakenBack(t *testing.T) {
-	f := NewInformers()
+	f := cluster.New()
 	mustUpsert(t, f, deviceClaim("open"), deviceClaim("done", "gpu-0"))
-	claims := f.DRA().ResourceClaims()
+	claims := f.Devices().ResourceClaims()
 	inUse := func() string {
 		all, err := claims.ListAllAllocatedDevices()
 		gathered, err2 := claims.GatherAllocatedState()
@@ -203,7 +159,7 @@ func TestPendingAllocationsCountUntilTheyAreTakenBack(t *testing.T) {
 		!claims.MaybeRemoveClaimPendingAllocation("special", true) {
 		t.Errorf("the claim in memory only: %v", err)
 	}
-	if err := claims.AssumeClaimAfterAPICall(deviceClaim("open")); !errors.Is(err, ErrLogFed) {
+	if err := claims.AssumeClaimAfterAPICall(deviceClaim("open")); !errors.Is(err, devices.ErrLogFed) {
 		t.Errorf("AssumeClaimAfterAPICall: %v", err)
 	}
 	claims.AssumedClaimRestore("ns", "open")
@@ -215,7 +171,7 @@ func TestPendingAllocationsCountUntilTheyAreTakenBack(t *testing.T) {
 // The devices in use are counted up and down as claims come and go; they must be what the claims add up to.
 func TestDevicesInUseAreWhatTheClaimsAddUpTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := NewInformers()
+		f := cluster.New()
 		claims := map[string]*resourcev1.ResourceClaim{}
 		name := rapid.SampledFrom([]string{"a", "b", "c"})
 		result := rapid.Custom(func(t *rapid.T) resourcev1.DeviceRequestAllocationResult {
@@ -260,7 +216,7 @@ func TestDevicesInUseAreWhatTheClaimsAddUpTo(t *testing.T) {
 	})
 }
 
-func checkInUse(t *rapid.T, f *Informers, claims map[string]*resourcev1.ResourceClaim) {
+func checkInUse(t *rapid.T, f *cluster.State, claims map[string]*resourcev1.ResourceClaim) {
 	devices, shares, memory := sets.New[string](), sets.New[string](), map[structured.DeviceID]int64{}
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
@@ -279,7 +235,7 @@ func checkInUse(t *rapid.T, f *Informers, claims map[string]*resourcev1.Resource
 			}
 		}
 	}
-	got, err := f.DRA().ResourceClaims().GatherAllocatedState()
+	got, err := f.Devices().ResourceClaims().GatherAllocatedState()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,11 +274,11 @@ func TestTheNewestDeviceClassStandsForAnExtendedResource(t *testing.T) {
 	}
 	all := []*resourcev1.DeviceClass{class("old", 1), class("b", 2), class("a", 2)}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}} {
-		f := NewInformers()
+		f := cluster.New()
 		for _, at := range order {
 			mustUpsert(t, f, all[at])
 		}
-		resolver := f.DRA().DeviceClassResolver()
+		resolver := f.Devices().DeviceClassResolver()
 		for _, want := range []string{"a", "b", "old"} {
 			if got := resolver.GetDeviceClass("example.com/gpu"); got == nil || got.Name != want {
 				t.Errorf("order %v: %v, want %s", order, got, want)
@@ -343,7 +299,7 @@ func TestTheNewestDeviceClassStandsForAnExtendedResource(t *testing.T) {
 }
 
 func TestSlicesAndClassesAreListedByName(t *testing.T) {
-	f := NewInformers()
+	f := cluster.New()
 	var want []string
 	for i := range 30 {
 		name := fmt.Sprintf("s%02d", (i*7)%30)
@@ -356,10 +312,10 @@ func TestSlicesAndClassesAreListedByName(t *testing.T) {
 		want = append(want, "/"+name)
 	}
 	slices.Sort(want)
-	if got := namesOf(f.DRA().ResourceSlices().ListWithDeviceTaintRules()); !slices.Equal(got, want) {
+	if got := namesOf(f.Devices().ResourceSlices().ListWithDeviceTaintRules()); !slices.Equal(got, want) {
 		t.Errorf("slices: %v", got)
 	}
-	if got := namesOf(f.DRA().DeviceClasses().List()); !slices.Equal(got, want) {
+	if got := namesOf(f.Devices().DeviceClasses().List()); !slices.Equal(got, want) {
 		t.Errorf("classes: %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package devices_test
 
 import (
 	"slices"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -53,7 +55,7 @@ func TestATrialFreesDevicesOfWhichEveryUserGoes(t *testing.T) {
 		"its pod stays": {claim: of(reserved(deviceClaim("c", "a"), "pods", "goes"),
 			&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "stays"}})},
 	} {
-		s := New()
+		s := cluster.New()
 		upsert := func(res eventlog.Resource, obj eventlog.Object) {
 			if _, err := s.Upsert(res, obj); err != nil {
 				t.Fatal(err)
@@ -73,22 +75,22 @@ func TestATrialFreesDevicesOfWhichEveryUserGoes(t *testing.T) {
 			d, err := eventlog.NewDeviceClaim(deviceClaim("c", "a"))
 			if err == nil {
 				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: c.assumed}}
-				err = s.informers.AssumeDevices(pod, []eventlog.DeviceClaim{d})
+				_, err = s.Devices().Assume(pod, []eventlog.DeviceClaim{d})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		inUse := func() bool {
-			used, err := ForAllocator(s.informers.DRA()).ResourceClaims().GatherAllocatedState()
+			used, err := devices.ForAllocator(s.Devices()).ResourceClaims().GatherAllocatedState()
 			return err == nil && used.AllocatedDevices.Has(structured.MakeDeviceID("d", "p", "a"))
 		}
 		if !inUse() {
 			t.Errorf("%s: the device is not in use before", name)
 		}
-		trial := s.TryDevices("n")
+		trial := s.Devices().Try("n")
 		trial.Free(stays)
-		seen, err := s.informers.DRA().ResourceClaims().Get("ns", "c")
+		seen, err := s.Devices().ResourceClaims().Get("ns", "c")
 		if err != nil || inUse() == c.free || (seen.Status.Allocation == nil) != c.free {
 			t.Errorf("%s: the device is in use: %v; the claim is %v (%v)", name, inUse(), seen, err)
 		}
@@ -99,77 +101,73 @@ func TestATrialFreesDevicesOfWhichEveryUserGoes(t *testing.T) {
 }
 
 // A pod that has a node uses the claim of its PodGroup also if that was made of a template, and before it is reserved:
-// it counts like one that names the claim, from behaviour 9 on.
+// it counts like one that names the claim.
 func TestAClaimOfAPodGroupHasItsPodsAsUsers(t *testing.T) {
-	for _, follows := range []bool{false, true} {
-		s := New()
-		s.FollowDeviceUsers(follows)
-		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
-		slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: ptr.To("n"),
-			Pool: resourcev1.ResourcePool{Name: "p", Generation: 1, ResourceSliceCount: 1}}
-		claim := deviceClaim("c", "a")
-		claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(
-			&metav1.ObjectMeta{Name: "g", UID: "g"}, schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"))}
-		claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
-			{Resource: "pods", Name: "goes", UID: "goes"}}
-		for res, obj := range map[eventlog.Resource]eventlog.Object{
-			eventlog.ResourceSlices: slice, eventlog.ResourceClaims: claim} {
-			if _, err := s.Upsert(res, obj); err != nil {
-				t.Fatal(err)
-			}
-		}
-		member := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m"}}
-		member.Spec.NodeName, member.Spec.SchedulingGroup = "n", &v1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
-		member.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: ptr.To("t")}}
-		member.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "x", ResourceClaimName: ptr.To("c")}}
-		frees := func() bool {
-			trial := s.TryDevices("n")
-			defer trial.End()
-			trial.Free(func(uid types.UID) bool { return uid != "goes" })
-			seen, err := s.informers.DRA().ResourceClaims().Get("ns", "c")
-			return err == nil && seen.Status.Allocation == nil
-		}
-		if !frees() {
-			t.Errorf("follows %v: the device stays although its only user goes", follows)
-		}
-		if _, err := s.UpsertPod(member); err != nil {
+	s := cluster.New()
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: ptr.To("n"),
+		Pool: resourcev1.ResourcePool{Name: "p", Generation: 1, ResourceSliceCount: 1}}
+	claim := deviceClaim("c", "a")
+	claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(
+		&metav1.ObjectMeta{Name: "g", UID: "g"}, schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"))}
+	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
+		{Resource: "pods", Name: "goes", UID: "goes"}}
+	for res, obj := range map[eventlog.Resource]eventlog.Object{
+		eventlog.ResourceSlices: slice, eventlog.ResourceClaims: claim} {
+		if _, err := s.Upsert(res, obj); err != nil {
 			t.Fatal(err)
 		}
-		shared := SharedClaims(s.informers.DRA(), member)
-		if frees() == follows || slices.Contains(shared, "c") != follows {
-			t.Errorf("follows %v: with a pod of the PodGroup the device comes free: %v; it shares %v", follows, frees(),
-				shared)
-		}
-		// The only other user is gone: the device was about to come free.
-		if nodes := s.TakeTaken(); slices.Contains(nodes, "n") != follows || len(nodes) > 1 {
-			t.Errorf("follows %v: devices of %v are taken", follows, nodes)
-		}
-		full := claim.DeepCopy()
-		for i := range resourcev1.ResourceClaimReservedForMaxSize - 1 {
-			full.Status.ReservedFor = append(full.Status.ReservedFor,
-				resourcev1.ResourceClaimConsumerReference{Resource: "pods", UID: types.UID(strconv.Itoa(i))})
-		}
-		if _, err := s.Upsert(eventlog.ResourceClaims, full); err != nil {
-			t.Fatal(err)
-		}
-		other := member.DeepCopy()
-		other.Name, other.UID, other.Spec.NodeName = "other", "other", ""
-		if why := s.FullClaim(other); (why != "") != follows {
-			t.Errorf("follows %v: another user of a claim with 256: %q", follows, why)
-		}
-		if _, err := s.DeletePod(member.UID); err != nil {
-			t.Fatal(err)
-		}
-		if len(s.claimUsers.made)+len(s.claimUsers.named) > 0 {
-			t.Errorf("follows %v: left are %v", follows, s.claimUsers)
-		}
+	}
+	member := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m"}}
+	member.Spec.NodeName, member.Spec.SchedulingGroup = "n", &v1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+	member.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: ptr.To("t")}}
+	member.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "x", ResourceClaimName: ptr.To("c")}}
+	frees := func() bool {
+		trial := s.Devices().Try("n")
+		defer trial.End()
+		trial.Free(func(uid types.UID) bool { return uid != "goes" })
+		seen, err := s.Devices().ResourceClaims().Get("ns", "c")
+		return err == nil && seen.Status.Allocation == nil
+	}
+	if !frees() {
+		t.Error("the device stays although its only user goes")
+	}
+	if _, err := s.UpsertPod(member); err != nil {
+		t.Fatal(err)
+	}
+	shared := devices.SharedClaims(s.Devices(), member)
+	if frees() || !slices.Contains(shared, "c") {
+		t.Errorf("with a pod of the PodGroup the device comes free: %v; it shares %v", frees(), shared)
+	}
+	// The only other user is gone: the device was about to come free.
+	if nodes := s.TakeDeviceChanges().Taken; !slices.Equal(nodes, []string{"n"}) {
+		t.Errorf("devices of %v are taken", nodes)
+	}
+	full := claim.DeepCopy()
+	for i := range resourcev1.ResourceClaimReservedForMaxSize - 1 {
+		full.Status.ReservedFor = append(full.Status.ReservedFor,
+			resourcev1.ResourceClaimConsumerReference{Resource: "pods", UID: types.UID(strconv.Itoa(i))})
+	}
+	if _, err := s.Upsert(eventlog.ResourceClaims, full); err != nil {
+		t.Fatal(err)
+	}
+	other := member.DeepCopy()
+	other.Name, other.UID, other.Spec.NodeName = "other", "other", ""
+	if why := s.Devices().FullClaim(other); why == "" {
+		t.Error("a claim with 256 users may have another one")
+	}
+	if _, err := s.DeletePod(member.UID); err != nil {
+		t.Fatal(err)
+	}
+	if left := s.Devices().Users(); left > 0 {
+		t.Errorf("left are %d claims with users", left)
 	}
 }
 
 // What a trial frees and gives, shares of devices included, is as before when it ends. It sees the slices of its node
 // alone.
 func TestATrialLeavesNothingBehind(t *testing.T) {
-	s := New()
+	s := cluster.New()
 	for _, node := range []string{"n", "other"} {
 		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}}
 		slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: &node,
@@ -195,30 +193,30 @@ func TestATrialLeavesNothingBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tracker := s.informers.dra.claims
-	before := tracker.allocated.clone()
+	inUse := func() []any {
+		a, b, c, d, e := s.Devices().InUse()
+		return []any{a, b, c, d, e}
+	}
+	tracker, before := s.Devices().ResourceClaims(), inUse()
 	same := func(when string) {
 		t.Helper()
-		now := tracker.allocated
-		if diff := cmp.Diff(before.devices, now.devices) + cmp.Diff(before.shares, now.shares) +
-			cmp.Diff(before.capacity, now.capacity) + cmp.Diff(before.whole, now.whole) +
-			cmp.Diff(before.shared, now.shared); diff != "" {
+		if diff := cmp.Diff(before, inUse()); diff != "" {
 			t.Errorf("%s: what is in use has changed:\n%s", when, diff)
 		}
 	}
 	nobody := func(types.UID) bool { return false }
-	trial := s.TryDevices("n")
-	list, err := ForAllocator(s.informers.DRA()).ResourceSlices().ListWithDeviceTaintRules()
+	trial := s.Devices().Try("n")
+	list, err := devices.ForAllocator(s.Devices()).ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil || len(list) != 1 || list[0].Name != "n" {
 		t.Errorf("it sees the slices %v (%v)", list, err)
 	}
 	trial.Free(nobody)
-	if len(tracker.allocated.shares) > 0 || slices.Contains(tracker.allocated.whole.UnsortedList(),
-		structured.MakeDeviceID("d", "p", "a")) {
-		t.Errorf("nothing came free: %v", tracker.allocated)
+	if used, err := tracker.GatherAllocatedState(); err != nil || len(used.AllocatedSharedDeviceIDs) > 0 ||
+		used.AllocatedDevices.Has(structured.MakeDeviceID("d", "p", "a")) {
+		t.Errorf("nothing came free: %v", used)
 	}
 	mark := trial.Mark()
-	without, err := s.informers.DRA().ResourceClaims().Get("ns", "without")
+	without, err := s.Devices().ResourceClaims().Get("ns", "without")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,18 +235,18 @@ func TestATrialLeavesNothingBehind(t *testing.T) {
 	trial.Free(nobody)
 	same("held")
 	trial.End()
-	trial = s.TryDevices("n")
+	trial = s.Devices().Try("n")
 	trial.Free(nobody)
 	trial.End()
 	same("ended")
-	if list, _ := ForAllocator(s.informers.DRA()).ResourceSlices().ListWithDeviceTaintRules(); len(list) != 2 {
+	if list, _ := devices.ForAllocator(s.Devices()).ResourceSlices().ListWithDeviceTaintRules(); len(list) != 2 {
 		t.Errorf("after it the slices are %v", list)
 	}
 }
 
 // A node awaits devices while a claim has them that no pod uses any more which is still there.
 func TestANodeAwaitsTheDevicesOfPodsThatAreGone(t *testing.T) {
-	s := New()
+	s := cluster.New()
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 	slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: ptr.To("n"),
 		Pool: resourcev1.ResourcePool{Name: "p", Generation: 1, ResourceSliceCount: 1}}
@@ -257,7 +255,7 @@ func TestANodeAwaitsTheDevicesOfPodsThatAreGone(t *testing.T) {
 	}
 	awaits := func(when string, want ...string) {
 		t.Helper()
-		if got := s.NodesAwaitingDevices(); !slices.Equal(got, want) || s.AwaitsDevices("n") != (len(want) > 0) {
+		if got := s.Devices().Awaiting(); !slices.Equal(got, want) || s.Devices().Awaits("n") != (len(want) > 0) {
 			t.Errorf("%s: %v await devices, want %v", when, got, want)
 		}
 	}

@@ -1,9 +1,8 @@
-package cluster
+package devices
 
 import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -13,34 +12,26 @@ import (
 // them, and not after the cycle. Other plugins get the manager itself, whose answers are theirs. m is returned as it
 // is if it is none of this package.
 func ForAllocator(m fwk.SharedDRAManager) fwk.SharedDRAManager {
-	if ours, ok := m.(*draManager); ok {
-		return draView{ours}
+	if d := Of(m); d != nil {
+		return allocatorView{d}
 	}
 	return m
 }
 
-type draView struct{ *draManager }
+type allocatorView struct{ *State }
 
 // ResourceClaims implements fwk.SharedDRAManager.
-func (v draView) ResourceClaims() fwk.ResourceClaimTracker { return claimView{v.claims, v.classes} }
+func (v allocatorView) ResourceClaims() fwk.ResourceClaimTracker { return claimView{v.claims} }
 
 // ResourceSlices implements fwk.SharedDRAManager.
-func (v draView) ResourceSlices() fwk.ResourceSliceLister { return v.listed }
+func (v allocatorView) ResourceSlices() fwk.ResourceSliceLister { return v.listed }
 
-type claimView struct {
-	*claimTracker
-	classes *deviceClasses
-}
+type claimView struct{ *claimTracker }
 
 // List implements fwk.ResourceClaimTracker. The plugin looks there for one claim only: that which was made for the
 // pod's extended resources by an attempt that failed. It refuses the pod while there is one, and deletes it in
 // PostFilter, which is not run. Here that attempt's bind deletes it, and nothing stands in the way of the next attempt.
-func (v claimView) List() ([]*resourcev1.ResourceClaim, error) {
-	if v.classes.makesClaims {
-		return nil, nil
-	}
-	return v.claimTracker.List()
-}
+func (v claimView) List() ([]*resourcev1.ResourceClaim, error) { return nil, nil }
 
 // ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
 func (v claimView) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
@@ -64,17 +55,6 @@ type sliceList struct {
 	list   []*resourcev1.ResourceSlice            // nil: not known
 	byNode map[string][]*resourcev1.ResourceSlice // those of list that name a node; nil: not known
 	only   *string                                // the node whose slices are listed alone, nil for all
-}
-
-func newSliceList(all fwk.ResourceSliceLister, follow ...cache.SharedIndexInformer) *sliceList {
-	l := &sliceList{all: all}
-	for _, informer := range follow {
-		mustHandle(informer, cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { l.forget() }, UpdateFunc: func(any, any) { l.forget() },
-			DeleteFunc: func(any) { l.forget() },
-		})
-	}
-	return l
 }
 
 // ListWithDeviceTaintRules implements fwk.ResourceSliceLister. The list must not be changed.

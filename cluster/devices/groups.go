@@ -1,4 +1,4 @@
-package cluster
+package devices
 
 import (
 	"slices"
@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -19,37 +18,31 @@ import (
 // reserved for the PodGroup once, and not for each pod. Its devices are those of all members, until the PodGroup is
 // gone, or until none of them has a node and an attempt fails (Machine.giveBackClaims).
 
-// ShareGroupClaims sets whether claims may be those of PodGroups, where the feature gate is on: from behaviour 8 on.
-func (s *State) ShareGroupClaims(yes bool) { s.informers.dra.groups = yes }
-
-// SharesGroupClaims reports whether claims may be those of PodGroups, where the feature gate is on.
-func SharesGroupClaims(m fwk.SharedDRAManager) bool {
-	ours, ok := m.(*draManager)
-	return ok && ours.groups
-}
-
-// HasGroupClaims reports whether claims may be those of PodGroups. The gates of the configuration are in force.
-func (s *State) HasGroupClaims() bool {
-	return s.informers.dra.groups && utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims)
+// ShareGroupClaims reports whether claims may be those of PodGroups. The gates of the configuration are in force.
+func ShareGroupClaims() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims)
 }
 
 // podGroupOf returns the PodGroup of scheduling.k8s.io that the pod names in its spec, nil if it is not there.
-func (s *State) podGroupOf(pod *v1.Pod) *schedulingv1beta1.PodGroup {
+func (d *State) podGroupOf(pod *v1.Pod) *schedulingv1beta1.PodGroup {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil
 	}
 	name := *pod.Spec.SchedulingGroup.PodGroupName
-	group, _ := s.informers.Get(eventlog.PodGroups, pod.Namespace, name).(*schedulingv1beta1.PodGroup)
+	group, err := d.podGroups.PodGroups(pod.Namespace).Get(name)
+	if err != nil {
+		return nil
+	}
 	return group
 }
 
 // GroupClaims returns, by the names of ResourceClaims, the PodGroup that has them reserved in the pod's place; nil for
-// none. The feature gate counts, see HasGroupClaims.
-func (s *State) GroupClaims(pod *v1.Pod) (of map[string]resourcev1.ResourceClaimConsumerReference) {
-	if len(pod.Spec.ResourceClaims) == 0 || !s.HasGroupClaims() {
+// none. The feature gate counts, see ShareGroupClaims.
+func (d *State) GroupClaims(pod *v1.Pod) (of map[string]resourcev1.ResourceClaimConsumerReference) {
+	if len(pod.Spec.ResourceClaims) == 0 || !ShareGroupClaims() {
 		return nil
 	}
-	return GroupClaimsOf(pod, s.podGroupOf(pod))
+	return GroupClaimsOf(pod, d.podGroupOf(pod))
 }
 
 // GroupClaimsOf is GroupClaims of a pod whose PodGroup is given, nil if it is not there.
@@ -75,19 +68,19 @@ func GroupClaimsOf(pod *v1.Pod, group *schedulingv1beta1.PodGroup,
 }
 
 // consumerOf is for whom a claim is reserved that the pod uses: the pod, or its PodGroup.
-func (s *State) consumerOf(pod *v1.Pod, claim string) types.UID {
-	if to, ok := s.GroupClaims(pod)[claim]; ok {
+func (d *State) consumerOf(pod *v1.Pod, claim string) types.UID {
+	if to, ok := d.GroupClaims(pod)[claim]; ok {
 		return to.UID
 	}
 	return pod.UID
 }
 
 // consumers returns for whom a claim will be reserved because pods with a node name it, and is not yet.
-func (s *State) consumers(key types.NamespacedName, claim *resourcev1.ResourceClaim) map[types.UID]struct{} {
+func (d *State) consumers(key types.NamespacedName, claim *resourcev1.ResourceClaim) map[types.UID]struct{} {
 	all := map[types.UID]struct{}{}
-	s.eachUser(key, func(uid types.UID) bool {
-		if p := s.pods[uid]; p != nil {
-			uid = s.consumerOf(p.Object, key.Name)
+	d.eachUser(key, func(uid types.UID) bool {
+		if p, ok := d.cluster.Pod(uid); ok {
+			uid = d.consumerOf(p.Object, key.Name)
 		}
 		if !isReservedFor(claim, uid) {
 			all[uid] = struct{}{}
@@ -103,11 +96,10 @@ func isReservedFor(claim *resourcev1.ResourceClaim, uid types.UID) bool {
 	})
 }
 
-// IdleClaims returns the claims of the gang's PodGroup that are reserved for it, if no pod of it has a node, and none
-// that had one may still be bound; nil if they are to stay. The feature gate counts, see HasGroupClaims.
-func (s *State) IdleClaims(g *Group) (idle []eventlog.DeviceClaim) {
-	group, ok := g.ObjectOf(eventlog.PodGroups).(*schedulingv1beta1.PodGroup)
-	if !ok || len(group.Spec.ResourceClaims) == 0 || !s.HasGroupClaims() || !g.Nodeless() {
+// IdleClaims returns the claims of a PodGroup that are reserved for it, if none of its pods that had a node may still
+// be bound; nil if they are to stay. None of its pods may have a node. The feature gate counts, see ShareGroupClaims.
+func (d *State) IdleClaims(group *schedulingv1beta1.PodGroup) (idle []eventlog.DeviceClaim) {
+	if !ShareGroupClaims() {
 		return nil
 	}
 	for i := range group.Spec.ResourceClaims {
@@ -115,21 +107,18 @@ func (s *State) IdleClaims(g *Group) (idle []eventlog.DeviceClaim) {
 		if err != nil || name == nil {
 			continue
 		}
-		key := types.NamespacedName{Namespace: g.Namespace, Name: *name}
-		claim, ok := s.informers.Get(eventlog.ResourceClaims, key.Namespace, key.Name).(*resourcev1.ResourceClaim)
-		if !ok || !isReservedFor(claim, group.UID) {
+		key := types.NamespacedName{Namespace: group.Namespace, Name: *name}
+		claim := d.claim(key)
+		if claim == nil || !isReservedFor(claim, group.UID) {
 			continue
 		}
-		if s.informers.devices[key] != nil {
+		if d.assumed[key] != nil {
 			return nil // of a pod that is gone, and whose bind has no result yet
 		}
-		if s.FollowsDeviceUsers() && len(s.consumers(key, claim)) > 0 {
+		if len(d.consumers(key, claim)) > 0 {
 			continue // a pod of no PodGroup, or of another one, uses it, and the claim does not say so yet
 		}
 		idle = append(idle, eventlog.DeviceClaim{Claim: claim.Name, UID: claim.UID})
 	}
 	return idle
 }
-
-// Nodeless reports whether no member has a node: none is bound or being bound, waits, or is leaving.
-func (g *Group) Nodeless() bool { return g.counts.Members() == g.counts.Pending }

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// here runs a command in this process, beside others, whatever its exit code is. It is for commands that need nothing of
+// which a process has one: paths are absolute, no gates are other than by default, nobody sends signals, and this process
+// does not hold the log. asProcess runs the others.
+func here(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	root := NewCommand()
+	var out, complaint bytes.Buffer
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&complaint)
+	code = execute(ctx, root)
+	return out.String(), complaint.String(), code
+}
+
+// asProcess runs a program in a process of its own, whatever its exit code is.
+func asProcess(t testing.TB, program string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), complaint.String(), cmd.ProcessState.ExitCode()
+}
+
+// ran runs the command here.
+func ran(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	return here(t.Context(), args...)
+}
+
+// rollcall runs the command here, which must do what it is asked, and returns what it printed.
+func rollcall(t testing.TB, args ...string) []byte {
+	t.Helper()
+	out, complaint, code := here(t.Context(), args...)
+	if code != exitDone {
+		t.Fatalf("rollcall %s: exit code %d\n%s", strings.Join(args, " "), code, complaint)
+	}
+	return []byte(out)
+}
+
+// succeeds reports whether a command ended well, here.
+func succeeds(t testing.TB, args []string) bool {
+	t.Helper()
+	out, complaint, code := here(t.Context(), args...)
+	if code != exitDone {
+		t.Errorf("rollcall %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, complaint)
+	}
+	return code == exitDone
+}
