@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// carryOut does what an effect asks for and keeps the inputs that tell of it for the next step.
+// carryOut carries out an effect, and keeps the resulting inputs for the next step.
 func (c *Cluster) carryOut(ctx context.Context, e *engine.Effect) error {
 	switch e.Kind {
 	case scheduler.Bind:
@@ -103,7 +103,7 @@ func (c *Cluster) Node(name string) *corev1.Node {
 	return nil
 }
 
-// eviction is how a pod ends whose eviction the decision asked for. If nobody knows that decision it is taken for a
+// eviction returns the ending of a pod whose eviction the decision asked for. An unknown decision counts as a
 // preemption.
 func eviction(d *eventlog.Decision) ending {
 	switch {
@@ -117,7 +117,7 @@ func eviction(d *eventlog.Decision) ending {
 	return ending{report.Preempted, d.Namespace + "/" + d.Name}
 }
 
-// bind starts a pod on its node, or says why it cannot. The pod is told of by the result alone.
+// bind starts a pod on its node, or returns the reason why it cannot. The result is the only input about the pod.
 func (c *Cluster) bind(e *engine.Effect) []eventlog.Payload {
 	answer := func(outcome eventlog.BindOutcome, format string, args ...any) []eventlog.Payload {
 		return []eventlog.Payload{

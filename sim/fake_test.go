@@ -67,7 +67,7 @@ func newFirstFit(t testing.TB) *firstFit {
 	}
 }
 
-// wake is when it wants to be woken; the zero time if it does not.
+// wake is the time at which it wants to be woken; the zero time if it does not.
 func (f *firstFit) wake() time.Time {
 	if f.retry == 0 {
 		return time.Time{}

@@ -146,8 +146,8 @@ func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.
 	return ready, err
 }
 
-// told is what the log's entries ask for that were told in a step. Plugins are asked again what came of a bind that the
-// log has: they have to answer the same.
+// told returns the effects of the log's entries that were replayed in a step. The log has the outcomes of binds, and
+// plugins are asked again: they have to answer the same.
 func (r *Resumption) told() (ready engine.Ready) {
 	for _, x := range r.machine.EffectsAfter(r.released) {
 		effect := engine.Effect{Effect: x, Decision: r.evicting[x.Seq]}
@@ -221,8 +221,8 @@ func (r *Resumption) look(behind int) (*eventlog.Entry, error) {
 	return r.ahead[behind], nil
 }
 
-// answerTo returns what the log has as the answer to a question to HTTP extenders that the last step told has asked;
-// nil if it ends before, or if it is of another simulation: answers are among the inputs of the next step.
+// answerTo returns the log's answer to a question to HTTP extenders from the last replayed step. It is nil if the log
+// ends before, or is from another simulation: answers are among the inputs of the next step.
 func (r *Resumption) answerTo(e *engine.Effect) (*eventlog.ExtenderResult, error) {
 	for i := 0; r.live == nil; i++ {
 		next, err := r.look(i)

@@ -18,13 +18,13 @@ import (
 
 // Scheduler is a scheduler as a simulation drives it. Stepping and Advancing make one from an engine.
 type Scheduler interface {
-	// Step takes inputs in at virtual time now, and decides until nothing is left to decide. Without inputs it is
-	// called because the time of the last Ready's Wake has come. now never goes back. The inputs' objects share parts
-	// with each other and must not be changed. Decisions need not be durable when the Ready has their effects: all that
-	// comes of these in a virtual cluster are later inputs. But nobody must be told of the simulation's end before all
-	// is durable.
+	// Step adds inputs at virtual time now, and decides until no work is left. It is called without inputs when the
+	// time of the last Ready's Wake has come. now never decreases. The inputs' objects share parts with each other and
+	// must not be changed. Decisions need not be durable when the Ready has their effects: in a virtual cluster,
+	// effects only lead to later inputs. But the result of the simulation must not be published before everything is
+	// durable.
 	//
-	// Of the Ready the simulation uses Effects and Wake. It does what it is asked for at once, so nothing is left to
+	// The simulation uses Effects and Wake of the Ready. It carries out effects at once, so there are none left to
 	// withdraw.
 	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (engine.Ready, error)
 	View
@@ -46,9 +46,9 @@ type View interface {
 // Stepping returns a Scheduler of an engine whose steps wait until everything is durable.
 func Stepping(e *engine.Engine) Scheduler { return driven{viewOf(e.Machine), e.Step} }
 
-// Advancing returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must
-// release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the
-// disk (engine.Engine.Sync).
+// Advancing returns a Scheduler from an engine that continues while its decisions are being made durable. The engine
+// must release effects when they are decided (engine.WhenDecided). At the end of the simulation the caller has to wait
+// for the disk (engine.Engine.Sync).
 func Advancing(e *engine.Engine) Scheduler { return driven{viewOf(e.Machine), e.Advance} }
 
 // driven is an engine as a Scheduler.

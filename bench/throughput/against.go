@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Apart runs "PROGRAM bench ARGS -o json" in a process of its own, so that no run finds memory or a heap that another
-// left behind, and decodes what it prints into result. An error has what the process wrote to its standard error.
+// Apart runs "PROGRAM bench ARGS -o json" in a process of its own, so that no run inherits memory or a heap from
+// another, and decodes its output into result. An error has the process's standard error.
 func Apart(ctx context.Context, program string, args []string, result any) error {
 	cmd := exec.CommandContext(ctx, program, slices.Concat([]string{"bench"}, args, []string{"-o", "json"})...)
 	var out, complaint bytes.Buffer

@@ -73,7 +73,7 @@ func NewTurns(b workload.Backlog, now time.Time) *Turns {
 	return &Turns{Backlog: b, now: now, bound: map[int]int{}, shrunk: map[int]bool{}}
 }
 
-// Step is how a scheduler is given inputs at a time, and says what is to be done.
+// Step gives a scheduler inputs at a time, and returns its effects.
 type Step func(now time.Time, inputs []eventlog.Payload) ([]engine.Effect, error)
 
 // Load gives a scheduler the nodes and their running pods.

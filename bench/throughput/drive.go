@@ -23,9 +23,9 @@ const nodeBatch = 1000
 // stuck is the time without a placement after which the rest is given up.
 const stuck = 30 * time.Second
 
-// drive feeds the engine and books what becomes durable, and when. While a batch is made durable the next one is
-// decided; with the batch after that, and never sooner, the binds of the first are answered, so that the decisions do
-// not depend on the speed of the disk.
+// drive feeds the engine and books which entries become durable, and when. The next batch is decided while the one
+// before is made durable. The binds of a batch are answered with the batch after the next one, never sooner, so that
+// the decisions do not depend on the speed of the disk.
 type drive struct {
 	Options
 	log    madeLog

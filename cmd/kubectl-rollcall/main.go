@@ -27,8 +27,8 @@ type usageError struct{ error }
 
 func main() { os.Exit(run()) }
 
-// run returns the exit code: that of the command that ran in the cluster, or 1 if it could not be run, or 2 for bad
-// usage.
+// run returns the exit code: the code of the command that ran in the cluster, or 1 if it could not be run, or 2 for
+// bad usage.
 func run() int {
 	klog.SetLogger(logr.Discard()) // what client-go would say about a connection is in our errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -26,7 +26,7 @@ type cluster struct {
 	t *testing.T
 	// ran are the commands that were run in the pod.
 	ran [][]string
-	// stdout, stderr and code are what a command says, and how it ends.
+	// stdout, stderr and code are a command's output and exit code.
 	stdout, stderr string
 	code           int
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/remote"
 )
 
-// plugin is what the flags before the command say: which cluster, and which scheduler in it.
+// plugin has the flags before the command: they select a cluster, and a scheduler in it.
 type plugin struct {
 	rules     *clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
@@ -87,7 +87,8 @@ and run rollcall on that file.`,
 	return root
 }
 
-// forwarded is a command that runs in the container: words are those of rollcall that the log's name follows.
+// forwarded returns a command that runs in the container. words are the words of the rollcall command; the log's name
+// follows.
 func (p *plugin) forwarded(use, short string, words ...string) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {

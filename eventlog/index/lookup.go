@@ -8,15 +8,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Lookup is the index of all entries of a log. Whoever has a log makes it of Parts.
+// A Lookup is the index of all entries of a log. The owner of a log makes it from Parts.
 type Lookup interface {
-	// Facts returns what the parts say of their ranges, in order.
+	// Facts returns the facts of the parts, in order.
 	Facts() []Facts
 	// Until returns the last entry that is not after a time, 0 if there is none.
 	Until(ctx context.Context, at eventlog.Time) (uint64, error)
 	// Naming returns, ascending, the entries that name one of the keys, and it may be others.
 	Naming(ctx context.Context, keys ...Key) ([]uint64, error)
-	// Pick yields the entries of seqs, which ascend. What stands between them is not read.
+	// Pick yields the entries of seqs, which are ascending. It does not read the entries in between.
 	Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error]
 }
 

@@ -52,7 +52,7 @@ var (
 )
 
 // TestTheReadmesCommandsPrintWhatItShows follows the README from top to bottom. Each line of a text block must be in
-// what the commands of the block before it print, in order.
+// the output of the commands in the block before it, in order.
 func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	}
 }
 
-// run runs a line of the README and returns what it prints.
+// run runs a line of the README and returns its output.
 func run(t *testing.T, dir, line string) string {
 	t.Helper()
 	sh := exec.Command("sh", "-c", line)

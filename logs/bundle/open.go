@@ -46,9 +46,9 @@ func Is(path string) bool {
 	return err == nil && string(begin) == magic
 }
 
-// Open opens the bundle at path and checks it from end to end. progress, if it is not nil, is called now and
-// then with the last entry checked. Errors: ErrNotABundle, a *FormatError, an *eventlog.FormatError, a *DamagedError,
-// or those of the file.
+// Open opens the bundle at path and checks it from end to end. progress, if not nil, is called now and then with the
+// last entry checked. Errors: ErrNotABundle, a *FormatError, an *eventlog.FormatError, a *DamagedError, or an error of
+// the file.
 func Open(path string, progress func(seq uint64)) (*Bundle, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -81,8 +81,8 @@ func New(file io.ReaderAt, size int64, name string, progress func(seq uint64)) (
 	return b, nil
 }
 
-// damaged says that err, which was found by a check, is damage, unless the system could not read the file, or another
-// version wrote an entry in a format that this one does not read.
+// damaged returns err, found by a check, as damage, with two exceptions: the system could not read the file, or an
+// entry is in another version's format.
 func (b *Bundle) damaged(check string, err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

@@ -39,8 +39,8 @@ func (t *telling) Step(ctx context.Context, now time.Time, inputs []eventlog.Pay
 	return ready, err
 }
 
-// writeEffects writes a line for each effect that binds or evicts a pod. The effects' decisions are durable. What is
-// written was not necessarily carried out: the process may end between the two. The resumed run writes the line again.
+// writeEffects writes a line for each effect that binds or evicts a pod. The effects' decisions are durable. An effect
+// with a line was not necessarily carried out: the process may end in between. The resumed run writes the line again.
 func writeEffects(to io.Writer, ready engine.Ready) error {
 	var lines []byte
 	for i := range ready.Effects {
@@ -63,7 +63,7 @@ func writeEffects(to io.Writer, ready engine.Ready) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	if _, err := to.Write(lines); err != nil { // at once: whoever reads it finds whole lines
+	if _, err := to.Write(lines); err != nil { // at once: a reader of the file finds whole lines
 		return fmt.Errorf("tell of effects: %w", err)
 	}
 	return nil

@@ -28,7 +28,7 @@ import (
 
 // Options are the choices of a run.
 type Options struct {
-	// Engine is what the engine is opened with. Release is set by Run.
+	// Engine has the options for opening the engine. Run sets Release.
 	Engine engine.Options
 	// Log is the place where the run is written; nil for a run that keeps no log.
 	Log engine.Log

@@ -48,15 +48,15 @@ func TestASuspendedSchedulerListsAgainWhatWasCompacted(t *testing.T) {
 		if err := w.scheduler.Suspend(); err != nil {
 			w.Fatal(err)
 		}
-		// Its connections end: what is told on them from now on, it must not find in a buffer later.
+		// Its connections end: it must not find later events in a buffer.
 		if err := w.c.APIServer.Restart(w.Context()); err != nil {
 			w.Fatal(err)
 		}
 		for _, name := range []string{"a-0", "a-1", "a-2", "a-3", "b-0"} {
 			w.remove(name) // of b there are too few now
 		}
-		// The resources are listed one after the other. Of equal nodes c takes the first ones by name: not the one that
-		// goes, nor the one that comes.
+		// The resources are listed one after the other. Among equal nodes c gets the first ones by name: neither the
+		// one that is removed, nor the one that comes.
 		w.gang("c", 3, "4")
 		lost := w.nodes.Names()[3]
 		node, err := w.client.CoreV1().Nodes().Get(w.Context(), lost, metav1.GetOptions{})

@@ -30,7 +30,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// manifests is the folder of what is installed, below the checkout.
+// manifests is the folder of the installed manifests, in the checkout.
 const manifests = "../../deploy"
 
 // objectsOf reads the objects of YAML documents.
@@ -81,7 +81,7 @@ func baseFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// apply creates objects; those that name no namespace and need one come into default.
+// apply creates objects; namespaced ones without a namespace come into default.
 func apply(t *testing.T, client dynamic.Interface, objects []*unstructured.Unstructured, o metav1.CreateOptions) {
 	t.Helper()
 	o.FieldValidation = metav1.FieldValidationStrict
@@ -110,7 +110,8 @@ func dynamicClient(c *cluster.Cluster) dynamic.Interface {
 	return dynamic.NewForConfigOrDie(config)
 }
 
-// TestTheManifestsAreAccepted asks the API server whether it would take what deploy/ has, with every field known.
+// TestTheManifestsAreAccepted asks the API server whether it would accept the manifests in deploy, with every field
+// known.
 func TestTheManifestsAreAccepted(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Options{GenericWorkload: true})
 	client := dynamicClient(c)
@@ -196,8 +197,8 @@ func TestThePodsOfTheManifestsAreInOrder(t *testing.T) {
 		"overlays/in-place-of-kube-scheduler/static-pod/rollcall.yaml")))
 }
 
-// podsAreInOrder checks of each pod that runs Rollcall: that it has the rights of nobody, that rollcall takes its
-// command line, that what it may write is a volume, and that Go heeds the memory limit.
+// podsAreInOrder checks each pod that runs Rollcall: it has no privileges, rollcall accepts its command line, its only
+// writable places are volumes, and Go respects the memory limit.
 func podsAreInOrder(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	found := 0

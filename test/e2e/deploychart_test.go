@@ -88,7 +88,7 @@ func TestTheChartsValuesAreCheckedByItsSchema(t *testing.T) {
 	}
 }
 
-// changed returns values with those of text, which is JSON, in place of their own.
+// changed returns values, overridden by the values in text, which is JSON.
 func changed(t *testing.T, values map[string]any, text string) map[string]any {
 	t.Helper()
 	var change map[string]any
@@ -152,7 +152,7 @@ func helmPrints(t *testing.T, args ...string) ([]byte, error) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), helm, args...)
-	home := t.TempDir() // nothing of the user's own settings
+	home := t.TempDir() // without the user's own settings
 	cmd.Env = []string{"HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home}
 	out, err := cmd.Output()
 	var exit *exec.ExitError

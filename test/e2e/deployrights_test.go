@@ -35,7 +35,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/nodes"
 )
 
-// schedulerUser is who the scheduler of deploy/base is for the API server.
+// schedulerUser is the API server's name for the scheduler of deploy/base.
 const schedulerUser = "system:serviceaccount:rollcall-system:rollcall"
 
 // A right is one verb on one resource, or its subresource.
@@ -43,9 +43,9 @@ type right struct{ verb, group, resource string }
 
 func (r right) String() string { return r.verb + " " + strings.Trim(r.resource+"."+r.group, ".") }
 
-// TestTheRightsAreEnoughAndNecessary runs the scheduler with the service account of deploy/base, has it do everything
-// that it ever does to a cluster, and compares what it asked for, by the audit log, with the rules: nothing was
-// forbidden, and no rule is without use.
+// TestTheRightsAreEnoughAndNecessary runs the scheduler with the service account of deploy/base, and makes it perform
+// every kind of request to a cluster. It compares the requests in the audit log with the rules: none was forbidden,
+// and no rule is without use.
 func TestTheRightsAreEnoughAndNecessary(t *testing.T) {
 	w := newInstalledWorld(t)
 	first := w.schedule("the first")
@@ -57,7 +57,7 @@ func TestTheRightsAreEnoughAndNecessary(t *testing.T) {
 	w.preemption()
 	w.events()
 	w.metrics()
-	w.mistakeIsMended()
+	w.mistakeIsFixed()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := first.Terminate(ctx); err != nil {
@@ -102,7 +102,7 @@ var delegated = map[right]bool{
 	{"watch", "", "configmaps"}:                                true,
 }
 
-// rightsOf returns what the ClusterRole and the Role of deploy/base give.
+// rightsOf returns the rights in the ClusterRole and the Role of deploy/base.
 func rightsOf(t *testing.T) map[right]bool {
 	t.Helper()
 	var role struct {
@@ -588,9 +588,9 @@ func (w *installedWorld) metrics() {
 	})
 }
 
-// mistakeIsMended gives the StatefulSet another image while its pod is not ready, as when the first image is not there:
+// mistakeIsFixed gives the StatefulSet another image while its pod is not ready, as when the first image is not there:
 // the pod is made again with the second one.
-func (w *installedWorld) mistakeIsMended() {
+func (w *installedWorld) mistakeIsFixed() {
 	w.Helper()
 	const image = "registry.example.com/rollcall:mended"
 	pods, sets := w.client.CoreV1().Pods("rollcall-system"), w.client.AppsV1().StatefulSets("rollcall-system")
@@ -609,7 +609,7 @@ func (w *installedWorld) mistakeIsMended() {
 	})
 }
 
-// used returns what the scheduler has asked for, by the audit log, and reports what was forbidden.
+// used returns the rights that the scheduler used, by the audit log, and reports forbidden requests.
 func (w *installedWorld) used() map[right]bool {
 	w.Helper()
 	used, forbidden := w.asked()
@@ -621,7 +621,7 @@ func (w *installedWorld) used() map[right]bool {
 	return used
 }
 
-// asked returns what the scheduler asked for by the audit log and was allowed to, and what it was not allowed to.
+// asked returns the scheduler's requests by the audit log: the allowed and the forbidden ones.
 func (w *installedWorld) asked() (used, forbidden map[right]bool) {
 	w.Helper()
 	used, forbidden = map[right]bool{}, map[right]bool{}

@@ -83,7 +83,7 @@ func TestPodsOfOtherSchedulersAreCounted(t *testing.T) {
 			w.Fatal(err)
 		}
 	}
-	// What comes later than these binds on the watches shows that they were seen.
+	// Later events on the watches show that these binds were seen.
 	waiting := w.pod("waiting", "", "3")
 	waiting.Spec.SchedulerName = "another"
 	w.create(waiting)

@@ -27,8 +27,8 @@ profiles:
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
 `
 
-// TestEachProfilePlacesThePodsOfItsName has one scheduler place pods and gangs of two names, each by its own profile,
-// and leave those of a third name alone.
+// TestEachProfilePlacesThePodsOfItsName lets one scheduler place pods and gangs of two names, each by its own profile,
+// and ignore the pods of a third name.
 func TestEachProfilePlacesThePodsOfItsName(t *testing.T) {
 	gangsByEachAPI(t, func(w *world) {
 		o := w.options()
@@ -81,8 +81,8 @@ func TestEachProfilePlacesThePodsOfItsName(t *testing.T) {
 	})
 }
 
-// TestPodsBoundByHandAtAnyTimeAreCounted has gangs bound while somebody else binds pods of another scheduler's name,
-// and members of the same gangs, to nodes that are chosen by chance. Everything fits, wherever it goes.
+// TestPodsBoundByHandAtAnyTimeAreCounted binds pods of another scheduler's name, and members of the gangs, to random
+// nodes while the scheduler binds the gangs. Everything fits, on any node.
 func TestPodsBoundByHandAtAnyTimeAreCounted(t *testing.T) {
 	gangsByEachAPI(t, func(w *world) {
 		w.start(w.options())
@@ -97,7 +97,7 @@ func TestPodsBoundByHandAtAnyTimeAreCounted(t *testing.T) {
 			for k := range members {
 				w.create(w.pod(fmt.Sprintf("%s-%d", name, k), name, "20m"))
 			}
-			// The gang is being decided on, or bound: whoever comes first has it.
+			// The gang is being decided, or bound: the first bind succeeds.
 			time.Sleep(time.Duration(chance.IntN(15)) * time.Millisecond)
 			if err := w.bind(fmt.Sprintf("%s-%d", name, chance.IntN(members)), names[chance.IntN(4)]); err == nil {
 				byHand++
@@ -178,8 +178,8 @@ func TestPodsOfANodeThatComesBackStillTakeItsRoom(t *testing.T) {
 	})
 }
 
-// TestStaticPodsAreCountedAndLeftAlone has kubelets show static pods by mirror pods: they come with a node, without
-// regard to what is free there, and come again under the same name.
+// TestStaticPodsAreCountedAndLeftAlone makes kubelets report static pods with mirror pods: they come with a node,
+// whether or not it has room, and come again under the same name.
 func TestStaticPodsAreCountedAndLeftAlone(t *testing.T) {
 	w := newWorld(t, false, cluster.Options{})
 	owner := true
@@ -244,8 +244,8 @@ func TestClocksOfMachinesNeedNotAgree(t *testing.T) {
 	}
 }
 
-// TestALeaseStampedByAWrongClockIsHeldAndExpires has the lease held by a machine whose clock is an hour ahead, and then
-// by one whose clock is an hour behind: as long as it is renewed the scheduler waits, and after that it leads.
+// TestALeaseStampedByAWrongClockIsHeldAndExpires has a lease that is held by a machine whose clock is an hour ahead,
+// and then by one whose clock is an hour behind. While it is renewed the scheduler waits, and after that it leads.
 func TestALeaseStampedByAWrongClockIsHeldAndExpires(t *testing.T) {
 	needsRollcall(t, "kube-scheduler takes no lease from its flags beside a configuration")
 	w := newWorld(t, false, cluster.Options{})
@@ -280,7 +280,7 @@ func TestALeaseStampedByAWrongClockIsHeldAndExpires(t *testing.T) {
 	w.audit(3)
 }
 
-// holdLease takes a lease for a machine whose clock is wrong, and returns how that renews it.
+// holdLease takes a lease for a machine whose clock is wrong, and returns a function that renews it.
 func (w *world) holdLease(name string, wrong time.Duration) (renew func()) {
 	w.Helper()
 	leases := w.client.CoordinationV1().Leases("default")

@@ -14,7 +14,7 @@ import (
 )
 
 // TestPodGroupsThatTheServerLacksAreWaitedFor starts the scheduler on a server without PodGroups of either API, and
-// installs those of scheduling.x-k8s.io later.
+// installs the ones of scheduling.x-k8s.io later.
 func TestPodGroupsThatTheServerLacksAreWaitedFor(t *testing.T) {
 	needsRollcall(t, "kube-scheduler has no gangs by label")
 	w := newWorld(t, false, cluster.Options{WithoutCRD: true})

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// followsTheLog is what a standby says when its state is that of the log.
+// followsTheLog is a standby's message once its state is up to date with the log.
 const followsTheLog = "follows the log, on standby"
 
 // startNATS starts a NATS server with JetStream in this process, and returns the name of a log in it.
@@ -27,8 +27,8 @@ func startNATS(t *testing.T) string {
 }
 
 // TestAStandbyOfALogInAStreamTakesOver runs two schedulers of one log in a stream. The leader is killed, suspended for
-// longer than its lease lasts, and asked to end: each time the other one continues within the time that is said, and
-// the first one, when it is back, is on standby and takes over in its turn.
+// longer than its lease lasts, and asked to end. Each time the other one continues within the promised time. The first
+// one, when it is back, is on standby and later takes over again.
 func TestAStandbyOfALogInAStreamTakesOver(t *testing.T) {
 	needsRollcall(t, "kube-scheduler has no log")
 	w := newWorld(t, true, cluster.Options{})

@@ -32,7 +32,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// patience is the time that a test waits for what must happen, or for the next of many things.
+// patience is the time that a test waits for an event that must happen, or for the next of many.
 const patience = 90 * time.Second
 
 // world is a cluster with nodes and a scheduler.
@@ -81,7 +81,7 @@ func (w *world) isNative(group string) bool {
 	return h.Sum32()%2 == 0
 }
 
-// needsRollcall skips a test of what kube-scheduler does not do.
+// needsRollcall skips a test of a feature that kube-scheduler does not have.
 func needsRollcall(t *testing.T, reason string) {
 	t.Helper()
 	if schedulers.Choice() == binaries.KubeScheduler {
@@ -112,7 +112,7 @@ func newWorldOf(t *testing.T, native bool, o cluster.Options, of nodes.Options) 
 	}
 }
 
-// options are how the world's scheduler is started.
+// options are the options for starting the world's scheduler.
 func (w *world) options() schedulers.Options {
 	var o schedulers.Options
 	if w.native {
@@ -231,7 +231,7 @@ func (w *world) priority(name string, value int32) {
 	}
 }
 
-// on returns the nodes of the pods with a prefix, by name; those that are not bound have none.
+// on returns the nodes of the pods with a prefix, by name; pods that are not bound have none.
 func (w *world) on(prefix string) map[string]string {
 	w.Helper()
 	pods, err := w.pods(w.Context(), prefix)

@@ -107,7 +107,7 @@ func (c *comparison) run(ctx context.Context, w io.Writer) error {
 				outcomes[i].Results[who] = append(outcomes[i].Results[who], r)
 			}
 		}
-		// What is there by now is worth having if a later round is broken off.
+		// The results so far are worth keeping if a later round is broken off.
 		if err := c.keep(outcomes, round+1); err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func replace(path, name, text string) error {
 	return os.WriteFile(path, []byte(before+text+after), 0o644)
 }
 
-// around returns what is before and after the place for a text in a file, the two comments included.
+// around returns the parts before and after the place for a text in a file, including the two comments.
 func around(path, name string) (before, after string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -290,7 +290,7 @@ func beside(outcomes []outcome) string {
 	return b.String()
 }
 
-// devicesTwice says about how many pods kube-scheduler's devices were those of other pods; "" if of none.
+// devicesTwice reports the number of pods that kube-scheduler gave devices of other pods; "" if none.
 func devicesTwice(outcomes []outcome) string {
 	var b strings.Builder
 	for _, o := range outcomes {
@@ -305,8 +305,9 @@ func devicesTwice(outcomes []outcome) string {
 	return b.String()
 }
 
-// evictions is the table of what a second of one core evicts, "" if nobody was to evict anything. Of a run that was
-// stopped it says more than what was placed: kube-scheduler has all gangs evict before it tries the first one again.
+// evictions is the table of the evictions per second of one core, "" if there were none to make. For a run that was
+// stopped it shows more than the number of placed pods: kube-scheduler makes all gangs evict before it tries the first
+// one again.
 func evictions(outcomes []outcome) string {
 	var b strings.Builder
 	for _, o := range outcomes {
@@ -324,7 +325,7 @@ func evictions(outcomes []outcome) string {
 	return b.String()
 }
 
-// digits is the format of what contestants do in a second: whole numbers, unless one of them did less than one.
+// digits is the number format for the contestants' rates: whole numbers, unless one of them is below one.
 func digits(o outcome) string {
 	for who := range contestants {
 		if v := o.of(who, podsPerSecond); o.measured(who) && v > 0 && v < 1 {

@@ -20,7 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/peer/kubescheduler"
 )
 
-// one is one run: who is measured, and with what.
+// one is one run: a contestant, and its workload.
 type one struct {
 	workload.Spec
 	// Kube measures kube-scheduler.
@@ -131,7 +131,8 @@ func (o one) by(ctx context.Context, program string) (*throughput.Result, error)
 	return r, throughput.Apart(ctx, program, o.flags(), r)
 }
 
-// flags are those of this program's "run" that "rollcall bench" has, too. Its batches are as large without a flag.
+// flags are the flags of this program's "run" that "rollcall bench" has, too. Its batches have the same size without a
+// flag.
 func (o one) flags() []string {
 	return []string{
 		"--spread=" + strconv.FormatBool(o.Spread), "--dra=" + strconv.FormatBool(o.DRA),

@@ -71,7 +71,7 @@ var contestants = []contestant{
 	{"Rollcall, the other program", false, 0},
 }
 
-// The contestants by what the table does with them.
+// The contestants, by their treatment in the table.
 const (
 	sampled = iota
 	allNodes
@@ -86,12 +86,12 @@ type outcome struct {
 	name     string
 }
 
-// of returns the median over the rounds of what one contestant did.
+// of returns the median over the rounds of one contestant's value.
 func (o outcome) of(who int, value func(*throughput.Result) float64) float64 {
 	return throughput.Median(values(o.Results[who], value))
 }
 
-// ratio is how many times as much Rollcall did as the other, in the same round: the median, and the bounds.
+// ratio is Rollcall's value divided by the other's, in the same round: the median, and the bounds.
 func (o outcome) ratio(other int, value func(*throughput.Result) float64) (middle, lowest, highest float64) {
 	return throughput.Ratio(values(o.Results[rollcall], value), values(o.Results[other], value))
 }
@@ -103,8 +103,8 @@ func values(results []*throughput.Result, value func(*throughput.Result) float64
 	return out
 }
 
-// reached is how many pods all contestants placed in all rounds, in steps of yardstick.Step, and how good the
-// placements of so many are. Who placed fewer than one step is left out: his score is 0.
+// reached is the number of pods that all contestants placed in all rounds, in steps of yardstick.Step, and the scores
+// of the placements of that many. A contestant that placed fewer than one step is left out: its score is 0.
 func (o outcome) reached() (pods int, scores [4]float64) {
 	least := math.MaxInt
 	for _, results := range o.Results {
@@ -136,7 +136,7 @@ func (o outcome) cut(who int) bool {
 // measured says whether the contestant ran at all.
 func (o outcome) measured(who int) bool { return len(o.Results[who]) > 0 }
 
-// show formats the median over the rounds of what one contestant did, or says that it was not measured.
+// show formats the median over the rounds of one contestant's value, or says that it was not measured.
 func (o outcome) show(who int, format string, value func(*throughput.Result) float64) string {
 	if !o.measured(who) {
 		return "–"

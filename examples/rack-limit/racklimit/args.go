@@ -15,7 +15,7 @@ type Args struct {
 	RackLabel string `json:"rackLabel"`
 	// AppLabel is the label of pods that names their app. Pods without it are not limited.
 	AppLabel string `json:"appLabel"`
-	// Limit is how many pods of one app, in one namespace, a rack may have; at least 1.
+	// Limit is the largest number of pods of one app, in one namespace, that a rack may have; at least 1.
 	Limit int `json:"limit"`
 }
 

@@ -9,8 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// EventsToRegister returns what may make a pod schedulable that the plugin refused. Without it every event would have
-// the pod tried again.
+// EventsToRegister returns the events that may make a pod schedulable that the plugin refused. Without it the
+// scheduler would retry the pod after every event.
 func (p *RackLimit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{

@@ -45,13 +45,13 @@ func (p *RackLimit) Name() string { return Name }
 // stateKey is the place where PreFilter leaves what it counted for the rest of the cycle.
 const stateKey fwk.StateKey = Name
 
-// racks is how many pods of the pod's app each rack has.
+// racks has the number of pods of the pod's app on each rack.
 type racks struct{ pods map[string]int }
 
 // Clone implements fwk.StateData: preemption tries on a copy what it would be like without some pods.
 func (r *racks) Clone() fwk.StateData { return &racks{maps.Clone(r.pods)} }
 
-// racksOf returns what PreFilter counted; nil if the pod is not limited.
+// racksOf returns the counts from PreFilter; nil if the pod is not limited.
 func racksOf(state fwk.CycleState) *racks {
 	data, err := state.Read(stateKey)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *RackLimit) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.P
 	return nil, nil
 }
 
-// count adds a pod on a node to what was counted for the pod in question, or takes it away.
+// count adds a pod on a node to the counts for the pod in question, or removes it.
 func (p *RackLimit) count(counted *racks, pod, other *v1.Pod, node fwk.NodeInfo, change int) {
 	if rack := node.Node().Labels[p.args.RackLabel]; rack != "" && p.sameApp(pod, other) {
 		counted.pods[rack] += change

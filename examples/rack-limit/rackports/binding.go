@@ -29,7 +29,7 @@ func (p *RackPorts) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
-// PreBind is the place where the switch would be told. An error here has the pod unreserved, and tried again.
+// PreBind would configure the switch. After an error here the scheduler unreserves the pod, and tries it again.
 func (p *RackPorts) PreBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	if _, ok := p.portOf(pod); !ok {
 		return fwk.AsStatus(errors.New("the pod's port was given back before it was bound"))
@@ -37,7 +37,7 @@ func (p *RackPorts) PreBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 	return nil
 }
 
-// PostBind is told about pods that are bound.
+// PostBind is called for pods that are bound.
 func (p *RackPorts) PostBind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) {
 	if has, ok := p.portOf(pod); ok {
 		klog.FromContext(ctx).V(2).Info("The pod has its port", "pod", klog.KObj(pod), "node", nodeName,

@@ -33,7 +33,7 @@ const pairTimeout = 5 * time.Minute
 type Args struct {
 	// RackLabel is the label of nodes that names their rack.
 	RackLabel string `json:"rackLabel"`
-	// Ports is how many ports the switch of a rack has.
+	// Ports is the number of ports of a rack's switch.
 	Ports int `json:"ports"`
 }
 
@@ -128,7 +128,7 @@ func (p *RackPorts) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nod
 	return nil
 }
 
-// Reserve takes a port for the pod.
+// Reserve reserves a port for the pod.
 func (p *RackPorts) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if !asks(pod) {
 		return nil
@@ -172,8 +172,8 @@ func (p *RackPorts) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	return fwk.NewStatus(fwk.Wait, "the other pod of the pair is not there yet"), pairTimeout
 }
 
-// EventsToRegister returns what may make a pod schedulable that the plugin refused: a pod with a port is gone, or a
-// node is in another rack.
+// EventsToRegister returns the events that may make a pod schedulable that the plugin refused: a pod with a port has
+// ended, or a node is in another rack.
 func (p *RackPorts) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{

@@ -19,7 +19,7 @@ const User = "accountant"
 // GroupLabel names the gang of a pod, with a PodGroup of scheduling.x-k8s.io.
 const GroupLabel = "scheduling.x-k8s.io/pod-group"
 
-// Account is what an audit log says about the cluster's pods, nodes and PodGroups.
+// Account has the history of the cluster's pods, nodes and PodGroups from an audit log.
 type Account struct {
 	pods map[string]*pod
 	// byName are the pods of a name, in the order in which they were first seen.
@@ -28,14 +28,14 @@ type Account struct {
 	order  []*pod
 	nodes  map[string]*node
 	groups map[string]*group
-	// quiet are the quiescent points.
-	quiet []*moment
+	// quiescent are the quiescent points.
+	quiescent []*moment
 	// Binds counts the requests for a bind by the code of the answer; 0 is no answer.
 	Binds map[int]int
 	// Requests counts all requests by verb and resource, such as "create pods/binding".
 	Requests map[string]int
 
-	early map[string][]bind // binds that were answered before what shows their pods, by UID
+	early map[string][]bind // binds that were answered before the event that shows their pods, by UID
 }
 
 // pod is one pod: another one of the same name is another pod.
@@ -51,7 +51,7 @@ type pod struct {
 	binds    []bind
 	// deletes are the requests to delete it by name.
 	deletes []bind
-	// leaving is the time at which its deletion was first asked for; ended is when it stopped taking room.
+	// leaving is the time of the first request for its deletion; ended is the time at which it released its room.
 	leaving, ended time.Time
 }
 
@@ -89,7 +89,7 @@ type minimum struct {
 // moment is a quiescent point: where each pod was bound then.
 type moment struct {
 	span
-	// pods are those that existed, by UID.
+	// pods are the existing pods, by UID.
 	pods map[string]standing
 }
 
@@ -399,14 +399,14 @@ func (a *Account) takeMoment(e *event, at span) error {
 		ended := o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed
 		m.pods[p.uid] = standing{node: o.Spec.NodeName, ended: ended}
 	}
-	a.quiet = append(a.quiet, m)
+	a.quiescent = append(a.quiescent, m)
 	return nil
 }
 
 // settle decides what is known about the binds with an unknown outcome: one that asked for the node where the pod was
 // seen later, and that no other bind explains, did happen.
 func (a *Account) settle() {
-	slices.SortStableFunc(a.quiet, func(x, y *moment) int { return x.begun.Compare(y.begun) })
+	slices.SortStableFunc(a.quiescent, func(x, y *moment) int { return x.begun.Compare(y.begun) })
 	for _, p := range a.order {
 		if p.node == "" || p.by != "" {
 			continue

@@ -21,8 +21,8 @@ func world() *history {
 	return h
 }
 
-// TestTheAccountantFindsWhatWasPlanted plants each kind of violation, and what looks like one and is none. found is a
-// part of what is to be found; empty if nothing is.
+// TestTheAccountantFindsWhatWasPlanted plants each kind of violation, and similar cases that are none. found is a part
+// of the expected message; empty if there is none.
 func TestTheAccountantFindsWhatWasPlanted(t *testing.T) {
 	for _, c := range []struct {
 		name, found string

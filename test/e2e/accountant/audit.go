@@ -1,13 +1,13 @@
-// Package accountant reads the API server's audit log, and nothing else, and finds what a gang scheduler must never
-// do: bind a gang in part, put more on a node than it can hold, bind a pod twice. With the output of "rollcall log
-// cat" it also finds binds without a decision before them. It shares no code with the product.
+// Package accountant reads only the API server's audit log, and finds the errors that a gang scheduler must never
+// make: to bind a gang in part, to put more on a node than it can hold, to bind a pod twice. With the output of
+// "rollcall log cat" it also finds binds without a decision before them. It shares no code with the product.
 //
-// A gang may be bound in part while its binds are under way. So gangs are counted at quiescent points only: a test
-// makes one with Look, when no bind should be under way, which lists the cluster's pods as the user "accountant". The
+// A gang may be bound in part while its binds are in progress. So gangs are counted at quiescent points only. A test
+// makes one with Look, when no bind should be in progress. Look lists the cluster's pods as the user "accountant". The
 // list is in the audit log and is the evidence.
 //
-// Requests overlap, and the audit log has no order of their effects. What is reported is true in any order: a pod
-// takes room from the answer to its bind until the request that ends it.
+// Requests overlap, and the audit log has no order of their effects. The findings are true in any order: a pod takes
+// room from the answer to its bind until the request that ends it.
 package accountant
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// event is what the accountant reads of an Event of audit.k8s.io/v1.
+// event is the part of an Event of audit.k8s.io/v1 that the accountant reads.
 type event struct {
 	AuditID string    `json:"auditID"`
 	Stage   string    `json:"stage"`
@@ -62,7 +62,7 @@ func (e *event) name() string { return e.Object.Namespace + "/" + e.Object.Name 
 // done reports whether the answer says that the request did what it asked for.
 func (e *event) done() bool { return e.Stage == "ResponseComplete" && e.Status.Code/100 == 2 }
 
-// span is from when a request was received until its answer was sent. What it did happened in between.
+// span is the time from the arrival of a request to its answer. Its effect happened in between.
 type span struct{ begun, ended time.Time }
 
 // parse reads a line. If the API server was killed while it wrote a line, the next event is behind its beginning.
@@ -79,8 +79,8 @@ func parse(text []byte) (*event, error) {
 	return &event{}, err
 }
 
-// readEvents reads an audit log and calls f for each request, in the order of the log, which is that of the answers.
-// A request that was never answered, because the API server died, comes at the end. The last line may be torn.
+// readEvents reads an audit log and calls f for each request, in the order of the log, which is the order of the
+// answers. A request without an answer, because the API server died, comes at the end. The last line may be torn.
 func readEvents(r io.Reader, f func(*event) error) error {
 	open := map[string]*event{}
 	var order []string

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// entry is what the accountant reads of a line of "rollcall log cat".
+// entry is the part of a line of "rollcall log cat" that the accountant reads.
 type entry struct {
 	Seq  uint64    `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind string    `json:"kind"`
-	// Decision is what was decided. DecisionSeq is, in a result, the entry that asked for the bind or the eviction.
+	// Decision is the decision. DecisionSeq is, in a result, the entry that asked for the bind or the eviction.
 	Decision    json.RawMessage `json:"decision"`
 	DecisionSeq uint64          `json:"decisionSeq"`
 	UID         string          `json:"uid"`
@@ -23,7 +23,7 @@ type entry struct {
 	Outcome     string          `json:"outcome"`
 }
 
-// decision is what the accountant reads of a Decision.
+// decision is the part of a Decision that the accountant reads.
 type decision struct {
 	UID     string   `json:"uid"`
 	Outcome string   `json:"outcome"`
@@ -39,7 +39,7 @@ type place struct {
 	at   time.Time
 }
 
-// Decisions is what a log says about binds.
+// Decisions has the facts about binds in a log.
 type Decisions struct {
 	// allowed are each pod's decisions to bind it, in order, by UID.
 	allowed map[string][]place
@@ -156,9 +156,10 @@ func (a *Account) checkEvictions(d *Decisions, o Options, slack time.Duration) (
 	return found
 }
 
-// CheckDecisions finds each bind that a scheduler asked for without a decision of its log before it, and each pod that
-// it bound, as the audit log has it, whose log says that the bind failed; and the same of evictions. slack is how much
-// later than the request a decision's time may be: 0 if both clocks are the same.
+// CheckDecisions compares a scheduler's requests in the audit log with its log. It finds binds and evictions that no
+// earlier decision asked for. It also finds pods that are bound although the log says that the bind failed, and the
+// same for evictions. slack is the amount by which a decision's time may be later than the request: 0 if both clocks
+// are the same.
 func (a *Account) CheckDecisions(d *Decisions, o Options, slack time.Duration) (found []string) {
 	for _, p := range a.order {
 		for _, b := range p.binds {

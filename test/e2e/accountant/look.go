@@ -40,8 +40,8 @@ func Look(ctx context.Context, c *cluster.Cluster) error {
 }
 
 // Audit makes a quiescent point and checks everything that happened in the cluster so far, against a scheduler. If the
-// scheduler has a log, its binds are compared with its decisions, and the log is replayed. What is found are errors of
-// the test.
+// scheduler has a log, Audit compares its binds with its decisions, and replays the log. Findings are errors of the
+// test.
 func Audit(t testing.TB, c *cluster.Cluster, s *schedulers.Scheduler) *Account {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -48,7 +48,7 @@ func (a *Account) Bound(user string) int {
 }
 
 // Moments counts the quiescent points.
-func (a *Account) Moments() int { return len(a.quiet) }
+func (a *Account) Moments() int { return len(a.quiescent) }
 
 // boundOnce finds pods that were bound more than once, or that were to be bound to another node after that.
 func (a *Account) boundOnce(o Options) (found []string) {
@@ -69,7 +69,7 @@ func (a *Account) boundOnce(o Options) (found []string) {
 		if done > 1 {
 			found = append(found, fmt.Sprintf("pod %s was bound %d times", p.name, done))
 		}
-		for _, m := range a.quiet {
+		for _, m := range a.quiescent {
 			if s, ok := m.pods[p.uid]; ok && s.node != "" && p.by != "" && s.node != p.node {
 				found = append(found, fmt.Sprintf("pod %s was bound to node %s, and stands on node %s at %s",
 					p.name, p.node, s.node, clock(m.begun)))
@@ -79,8 +79,8 @@ func (a *Account) boundOnce(o Options) (found []string) {
 	return found
 }
 
-// withinAllocatable finds each bind that put more on a node than it could be given: of all pods that the scheduler had
-// to know about, whoever bound them.
+// withinAllocatable finds each bind that put more on a node than its allocatable resources. It counts all pods that
+// the scheduler had to know about, including the ones that others bound.
 func (a *Account) withinAllocatable(o Options) (found []string) {
 	byNode := map[string][]*pod{}
 	for _, p := range a.order {
@@ -149,8 +149,8 @@ func (n *node) room(at span, delay time.Duration) map[string]int64 {
 	return most
 }
 
-// wholeGangs finds each gang that was at a quiescent point with fewer members bound than its minimum. What counts is
-// the members that were bound since none of them was: those that have ended count, and those that were being deleted.
+// wholeGangs finds each gang with fewer members bound than its minimum at a quiescent point. It counts the members
+// that were bound since the last time that none was, including the ones that have ended and the ones being deleted.
 func (a *Account) wholeGangs() (found []string) {
 	members := map[string][]*pod{}
 	for _, p := range a.order {
@@ -159,7 +159,7 @@ func (a *Account) wholeGangs() (found []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		for _, m := range a.quiet {
+		for _, m := range a.quiescent {
 			placed, missing := gangAt(members[name], m)
 			least := a.groups[name].at(m.begun)
 			if placed > 0 && placed < least {
@@ -171,8 +171,8 @@ func (a *Account) wholeGangs() (found []string) {
 	return found
 }
 
-// gangAt counts the members of a gang that hold a node at a quiescent point, and with them those that ended or were
-// being deleted before, if they were there together with one that holds a node.
+// gangAt counts the members of a gang that hold a node at a quiescent point. It also counts members that ended or were
+// being deleted before, if they existed together with one that holds a node.
 func gangAt(members []*pod, m *moment) (placed int, missing []string) {
 	var since time.Time
 	for _, p := range members {

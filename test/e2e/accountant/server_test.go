@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/nodes"
 )
 
-// TestOnARealServerTheAccountantFindsWhatWasPlanted binds pods by hand to a node of two processors: a gang in part, and
-// more than the node can hold, while a pod is being deleted and after another one is gone.
+// TestOnARealServerTheAccountantFindsWhatWasPlanted binds pods by hand to a node of two processors. It binds a gang in
+// part, and more than the node can hold, while a pod is being deleted and after another one has ended.
 func TestOnARealServerTheAccountantFindsWhatWasPlanted(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Options{GenericWorkload: true})
 	nodes.ForTest(t, c.Config(), nodes.Options{

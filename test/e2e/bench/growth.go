@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// gangOfGrowth is how many members a gang of the scenario growth has; runs is for how long its pods run.
+// gangOfGrowth is the number of members of a gang of the scenario growth; runs is the time for which its pods run.
 const (
 	gangOfGrowth = 5
 	runs         = time.Minute
@@ -122,7 +122,7 @@ func (b *bench) remove(ctx context.Context, pods []string) error {
 	return nil
 }
 
-// onDisk is how many bytes of the disk the files below dir take. A log's file is longer than what was written to it.
+// onDisk is the disk usage of the files below dir, in bytes. A log's file is longer than its content.
 func onDisk(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		var info fs.FileInfo

@@ -1,22 +1,25 @@
-// Command bench measures schedulers on a real API server, in turn: how many pods of gangs a second they bind, what that
-// costs in processor time, memory and API requests, and how long one pod takes in an idle cluster. Beside them it
-// measures how many binds a second the API server takes at all.
+// Command bench measures schedulers on a real API server, in turn. It measures the number of pods of gangs that they
+// bind per second, its cost in processor time, memory and API requests, and the time for one pod in an idle cluster.
+// It also measures the number of binds per second that the API server can accept at all.
 //
 //	go run ./bench [--nodes 1000] [--pods 10000] [--gang 50] [--rounds 3] [--schedulers rollcall,kube-scheduler]
 //
-// Scenarios: "backlog", in which all pods are there when the scheduler starts; "burst", in which the scheduler runs and
-// the pods are created as fast as the API server takes them; "latency", one pod after the other in an idle cluster;
-// and, only when asked for, "growth": how much of the disk the log takes while nodes send heartbeats, and gangs come,
-// run for a minute and go.
+// Scenarios:
+//
+//   - "backlog": all pods exist when the scheduler starts.
+//   - "burst": the scheduler runs and the pods are created as fast as the API server accepts them.
+//   - "latency": one pod after the other in an idle cluster.
+//   - "growth", only on request: the growth of the log on disk while nodes send heartbeats, and gangs come, run for
+//     a minute and end.
+//   - "takeover", only on request: two schedulers share a log in NATS JetStream; the time from the leader's death
+//     until the other one has bound a gang.
+//
+// For example:
 //
 //	go run ./bench --scenarios growth --schedulers rollcall --rounds 1 [--span 10m] [--per-minute 50]
-//
-// And "takeover": two schedulers share a log in NATS JetStream; how long after the leader was killed the other one has
-// bound a gang.
-//
 //	go run ./bench --scenarios takeover --schedulers rollcall --rounds 1 --nodes 5000 --pods 100000 --bound 99900
 //
-// Gangs are PodGroups of scheduling.k8s.io, which both schedulers have. The machine should have nothing else to do.
+// Gangs are PodGroups of scheduling.k8s.io, which both schedulers have. The machine should have no other load.
 package main
 
 import (
@@ -40,7 +43,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// plan is what is measured.
+// plan selects the measurements.
 type plan struct {
 	nodes, pods, gang, rounds, latencyPods int
 	bound                                  int
@@ -57,7 +60,7 @@ type bench struct {
 	client kubernetes.Interface
 	// made counts the gangs so far: names are never used twice.
 	made int
-	// names are those of the nodes.
+	// names are the names of the nodes.
 	names []string
 }
 
@@ -118,7 +121,7 @@ func run(ctx context.Context) (err error) {
 		}
 	}
 	b := &bench{plan: p}
-	b.c, err = cluster.Start(ctx, cluster.Options{GenericWorkload: true, QuietAudit: true})
+	b.c, err = cluster.Start(ctx, cluster.Options{GenericWorkload: true, CheapAudit: true})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// workers is how many requests this program has under way at a time.
+// workers is the number of requests that this program has in progress at a time.
 const workers = 32
 
 // most is the time that one measurement may take.
@@ -195,7 +195,7 @@ func (w *watcher) wait(ctx context.Context, count int) error {
 	}
 }
 
-// cost is what has been used so far.
+// cost is the use of resources so far.
 type cost struct {
 	scheduler, apiServer cluster.Usage
 	requests             map[string]float64
@@ -218,8 +218,8 @@ func (b *bench) cost(ctx context.Context, s *schedulers.Scheduler) (c cost, err 
 	return c, nil
 }
 
-// settled waits until nothing more is asked for about pods, PodGroups and events, a minute at most, and returns what
-// has been used by then.
+// settled waits until there are no more requests about pods, PodGroups and events, for a minute at most, and returns
+// the use of resources by then.
 func (b *bench) settled(ctx context.Context, s *schedulers.Scheduler) (c cost, err error) {
 	last, same := -1.0, 0
 	for try := 0; try < 120 && same < 3; try++ {

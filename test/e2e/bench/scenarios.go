@@ -30,11 +30,11 @@ type result struct {
 	Memory int64
 	// P50 and P99 are latencies, of the scenario latency.
 	P50, P99 float64 `json:",omitempty"`
-	// LogBytes is how much more of the disk the scheduler's log took at the end of the scenario growth.
+	// LogBytes is the growth of the scheduler's log on disk during the scenario growth.
 	LogBytes int64 `json:",omitempty"`
-	// Stages are what the scheduler said about the scenario takeover, each with the time since the leader was killed.
+	// Stages are the scheduler's messages about the scenario takeover, each with the time since the leader was killed.
 	Stages []string `json:",omitempty"`
-	// Requests are those that the API server had meanwhile, by verb and resource, this program's included.
+	// Requests are the requests to the API server meanwhile, by verb and resource, including this program's.
 	Requests map[string]float64
 }
 
@@ -75,7 +75,7 @@ func (r *result) since(before, after cost) {
 	}
 }
 
-// rate takes what the watch saw into the result.
+// rate adds the observations of the watch to the result.
 func (r *result) rate(w *watcher, begun time.Time) {
 	r.Seconds = w.last.Sub(begun).Seconds()
 	if span := w.last.Sub(w.first).Seconds(); span > 0 {

@@ -14,14 +14,14 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
-// serversOfLog is how many NATS servers keep the log of the scenario takeover.
+// serversOfLog is the number of NATS servers that keep the log of the scenario takeover.
 const serversOfLog = 3
 
-// onStandby is what a standby says once its state is that of the log and it knows the cluster, too.
+// onStandby is a standby's message once its state is up to date with the log and the cluster.
 const onStandby = "knows the cluster, on standby"
 
-// takeover has two schedulers share a log in NATS JetStream, lets the leader bind all pods, kills it, and measures how
-// long it takes until the other one has bound one gang more.
+// takeover lets two schedulers share a log in NATS JetStream, lets the leader bind all pods, kills it, and measures
+// the time until the other one has bound one more gang.
 func (b *bench) takeover(ctx context.Context, choice string) (r result, err error) {
 	dir, err := os.MkdirTemp("", "rollcall-nats-")
 	if err != nil {
@@ -103,7 +103,7 @@ var said = regexp.MustCompile(
 	`^I\d{4} (\d\d:\d\d:\d\d\.\d{6}) .*(The leader is gone|Successfully acquired lease|took over the state of entry ` +
 		`\d+, and read \d+ entries more|The scheduler is \w+)`)
 
-// stages returns what a scheduler has said since begun about taking over, each with the seconds since then.
+// stages returns a scheduler's messages since begun about taking over, each with the seconds since then.
 func stages(output string, begun time.Time) (all []string, err error) {
 	f, err := os.Open(output)
 	if err != nil {

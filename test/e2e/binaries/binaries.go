@@ -1,7 +1,7 @@
 // Package binaries builds the programs that the tests run as processes, from the Go module cache, and keeps them in
-// test/e2e/bin. A program is built again when go.mod, go.sum or the Go version changed. With ROLLCALL_E2E_BIN=DIR those
-// of other projects are kept in DIR, which several checkouts may share. With ROLLCALL_E2E_ROLLCALL=FILE that program
-// is tested instead of the checkout's own.
+// test/e2e/bin. A program is built again when go.mod, go.sum or the Go version changed. With ROLLCALL_E2E_BIN=DIR the
+// programs of other projects are kept in DIR, which several checkouts may share. With ROLLCALL_E2E_ROLLCALL=FILE that
+// program is tested instead of the checkout's own.
 package binaries
 
 import (
@@ -25,7 +25,7 @@ const (
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	KubeScheduler     = "kube-scheduler"
-	// Helm is of the module in helm/, so that what it needs changes nothing of the others.
+	// Helm is in the module in helm/, so that its requirements do not affect the others.
 	Helm = "helm"
 	// Rollcall is the product, of the checkout that this module lies in. Each process builds it when it first uses it.
 	Rollcall = "rollcall"
@@ -36,7 +36,7 @@ const (
 // ErrNotDownloaded is returned for Helm when its modules are not in the module cache and cannot be downloaded.
 var ErrNotDownloaded = errors.New("its modules cannot be downloaded")
 
-// kubernetesVersion is what the programs of Kubernetes say about themselves.
+// kubernetesVersion is the version that the programs of Kubernetes report.
 const kubernetesVersion = "v1.37.0"
 
 // once is the build of a program, of which each process makes one: its tests are all of the same program.
@@ -118,7 +118,7 @@ func Path(ctx context.Context, name string) (string, error) {
 	return file, os.WriteFile(file+".key", []byte(key), 0o644)
 }
 
-// linkFlags strip the programs, and give those of Kubernetes a version.
+// linkFlags strip the programs, and set the version of the ones of Kubernetes.
 func linkFlags() string {
 	const version = "k8s.io/component-base/version"
 	return fmt.Sprintf("-s -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=37",
@@ -176,7 +176,7 @@ func ModuleDir() (string, error) {
 	}
 }
 
-// buildKey says from what the programs are built.
+// buildKey identifies the inputs of the build.
 func buildKey(module string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), linkFlags())

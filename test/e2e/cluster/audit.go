@@ -1,7 +1,8 @@
 package cluster
 
-// auditPolicy logs what the accountant reads: whole requests and answers for what changes pods, nodes and PodGroups,
-// what its user is shown, and who asked for what else. Node leases, which are renewed all the time, are left out.
+// auditPolicy logs the data that the accountant reads: whole requests and answers for changes of pods, nodes and
+// PodGroups and for the accountant's own requests, and the users of other requests. Node leases, which are renewed all
+// the time, are left out.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitManagedFields: true
@@ -36,8 +37,8 @@ rules:
   omitStages: [RequestReceived]
 `
 
-// auditQuietPolicy logs binds and who asked for what, at little cost: for measurements.
-const auditQuietPolicy = `apiVersion: audit.k8s.io/v1
+// auditCheapPolicy logs binds, and the users of other requests, at little cost: for measurements.
+const auditCheapPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:

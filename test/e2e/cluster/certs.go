@@ -108,8 +108,8 @@ func (c *Cluster) Identity(user string, groups ...string) (Identity, error) {
 	return c.authority.sign(user, groups)
 }
 
-// KubeconfigFor writes a kubeconfig for a user, and returns its path. server is the URL that it names: that of the API
-// server if it is empty, or of a proxy before it.
+// KubeconfigFor writes a kubeconfig for a user, and returns its path. server is the URL in it: by default the API
+// server's, or the URL of a proxy.
 func (c *Cluster) KubeconfigFor(server, user string, groups ...string) (string, error) {
 	f, err := os.CreateTemp(c.dir, "kubeconfig-*")
 	if err != nil {

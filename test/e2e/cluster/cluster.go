@@ -1,7 +1,7 @@
 // Package cluster starts etcd and kube-apiserver 1.37 as processes on the loopback interface, with certificates, users
 // and an audit log of their own, and kills, suspends and restarts them. A cluster has no nodes: package nodes plays
-// them. Without a controller manager (Options.ControllerManager) nothing makes pods of Jobs, service accounts, or
-// taints of nodes, and the API server is told not to want them.
+// them. Without a controller manager (Options.ControllerManager) no process makes pods of Jobs, service accounts, or
+// taints of nodes, and the API server is configured not to need them.
 //
 // In a test, ForTest starts a cluster and ends it with the test:
 //
@@ -56,8 +56,8 @@ type Options struct {
 	FeatureGates, RuntimeConfig map[string]bool
 	// APIServerArgs are added at the end of its command line.
 	APIServerArgs []string
-	// QuietAudit logs less (see AuditLog): for measurements.
-	QuietAudit bool
+	// CheapAudit logs less (see AuditLog): for measurements.
+	CheapAudit bool
 }
 
 // Cluster is a cluster that was started.
@@ -154,8 +154,8 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 		DisableKeepAlives: true,
 	}}
 	policy := auditPolicy
-	if c.options.QuietAudit {
-		policy = auditQuietPolicy
+	if c.options.CheapAudit {
+		policy = auditCheapPolicy
 	}
 	if err := os.WriteFile(c.path("audit-policy.yaml"), []byte(policy), 0o644); err != nil {
 		return fmt.Errorf("write the audit policy: %w", err)
@@ -334,11 +334,11 @@ func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ap
 func (c *Cluster) Dir() string { return c.dir }
 
 // AuditLog is the file of the API server's audit log, a JSON object a line (audit.k8s.io/v1 Event). It has whole
-// requests and answers for what changes pods, their binds and evictions, nodes and PodGroups, and who asked for what
-// else; with Options.QuietAudit only who asked for what.
+// requests and answers for changes of pods, their binds and evictions, nodes and PodGroups, and the users of other
+// requests; with Options.CheapAudit only the users.
 func (c *Cluster) AuditLog() string { return c.path("audit.log") }
 
-// Config is how a client of this process connects, as a user who may do everything, without a limit of requests.
+// Config is the configuration for a client in this process, with all permissions and without a limit of requests.
 func (c *Cluster) Config() *rest.Config {
 	return &rest.Config{
 		Host: c.URL(), QPS: -1,

@@ -18,7 +18,7 @@ import (
 // Process is a program that is started, killed, suspended and started again with the same arguments. Its methods may
 // be called by several goroutines.
 type Process struct {
-	// Name is what messages call it.
+	// Name is its name in messages.
 	Name string
 	// Output is the file that its standard output and standard error go to. Later starts append.
 	Output string
@@ -148,8 +148,8 @@ func (p *Process) Kill() {
 	<-r.ended
 }
 
-// Terminate asks the process to end (SIGTERM) and waits. It is killed when ctx ends first, which is an error. The
-// error of a process that ends by itself is that of exec.Cmd.Wait.
+// Terminate asks the process to end (SIGTERM) and waits. If ctx ends first, the process is killed, which is an error.
+// A process that ends returns the error of exec.Cmd.Wait.
 func (p *Process) Terminate(ctx context.Context) error {
 	r := p.current()
 	if r == nil {
@@ -165,7 +165,7 @@ func (p *Process) Terminate(ctx context.Context) error {
 	}
 }
 
-// Wait waits until the process ends by itself, unless it has, and returns what exec.Cmd.Wait does.
+// Wait waits until the process has ended, and returns the error of exec.Cmd.Wait.
 func (p *Process) Wait(ctx context.Context) error {
 	p.mu.Lock()
 	r := p.last
@@ -224,7 +224,7 @@ func (p *Process) Tail(lines int) string {
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }
 
-// Usage is what a process has used of the machine.
+// Usage is a process's use of the machine.
 type Usage struct {
 	// CPU is its processor time, of all its runs.
 	CPU time.Duration

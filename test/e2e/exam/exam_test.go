@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-const standinText = `
+const peerTableText = `
 | package | test | result | subtests passed | failed | plugins of its own | s |
 |---|---|---|--:|--:|---|--:|
 | scheduler-filters | TestA | ok | 2 | 0 | no | 190 |
@@ -29,18 +29,18 @@ const failedLog = `=== RUN   TestB
 const failedLine = "scheduler/filters                TestB                                                        " +
 	"FAIL(1) pass=2 fail=1 in-process=0 own-plugins=no 41s\n"
 
-func standinFile(t *testing.T) string {
+func peerTableFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "STANDIN.md")
-	if err := os.WriteFile(file, []byte(standinText), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(peerTableText), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-func readTestStandin(t *testing.T) []standinRow {
+func readTestPeerTable(t *testing.T) []peerRow {
 	t.Helper()
-	rows, err := readStandin(standinFile(t))
+	rows, err := readPeerTable(peerTableFile(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +48,12 @@ func readTestStandin(t *testing.T) []standinRow {
 }
 
 func TestTheStandinsTableIsRead(t *testing.T) {
-	want := []standinRow{
+	want := []peerRow{
 		{test{"scheduler/filters", "TestA"}, "ok", 2, 0, false},
 		{test{"scheduler/filters", "TestB"}, "no", 4, 2, false},
 		{test{"scheduler", "TestReScheduling"}, "out of time or ended", 0, 0, true},
 	}
-	if got := readTestStandin(t); !slices.Equal(got, want) {
+	if got := readTestPeerTable(t); !slices.Equal(got, want) {
 		t.Errorf("got %v, wanted %v", got, want)
 	}
 }
@@ -78,7 +78,7 @@ func TestAnOutcomeHasTheCasesOfTheTestsOutput(t *testing.T) {
 
 func TestAFailureNeedsAReason(t *testing.T) {
 	o := outcome{test: test{"scheduler/filters", "TestB"}, passed: 2, failed: []string{"TestB/second_[1]"}}
-	standin := readTestStandin(t)
+	peerTable := readTestPeerTable(t)
 	for name, c := range map[string]struct {
 		reasons        []reason
 		diverged, said string
@@ -100,7 +100,7 @@ func TestAFailureNeedsAReason(t *testing.T) {
 				of.diverged = []string{c.diverged}
 			}
 			var out strings.Builder
-			err := judge(&out, []outcome{of}, standin, c.reasons)
+			err := judge(&out, []outcome{of}, peerTable, c.reasons)
 			if (err != nil) != c.bad || !strings.Contains(out.String(), c.said) {
 				t.Errorf("error %v, wanted one: %v; %q is to stand in:\n%s", err, c.bad, c.said, out.String())
 			}
@@ -120,7 +120,7 @@ func TestReasonsAndTheTableStandInOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time finds what the first has written
-		if err := writeTable(file, []outcome{o}, readTestStandin(t)); err != nil {
+		if err := writeTable(file, []outcome{o}, readTestPeerTable(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,21 +141,21 @@ func TestReasonsAndTheTableStandInOneFile(t *testing.T) {
 }
 
 func TestWordsChooseTests(t *testing.T) {
-	standin := readTestStandin(t)
+	peerTable := readTestPeerTable(t)
 	for _, c := range []struct {
 		words []string
 		want  int
 	}{
 		{nil, 2}, {[]string{"scheduler/filters"}, 2}, {[]string{"scheduler", "TestOther", "TestMore"}, 2},
 	} {
-		if got, err := choose(standin, false, c.words); err != nil || len(got) != c.want {
+		if got, err := choose(peerTable, false, c.words); err != nil || len(got) != c.want {
 			t.Errorf("%v: got %v, %v; wanted %d tests", c.words, got, err, c.want)
 		}
 	}
-	if got, err := choose(standin, false, []string{"filters"}); err == nil {
+	if got, err := choose(peerTable, false, []string{"filters"}); err == nil {
 		t.Errorf("a package that there is not: got %v, wanted an error", got)
 	}
-	if got, err := choose(standin, true, nil); err != nil || !slices.Equal(got, part) {
+	if got, err := choose(peerTable, true, nil); err != nil || !slices.Equal(got, part) {
 		t.Errorf("the part: got %v, %v", got, err)
 	}
 }

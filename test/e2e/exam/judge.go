@@ -33,7 +33,7 @@ func readReasons(file string) ([]reason, error) {
 	return reasons, nil
 }
 
-// explains reports whether the reason is that of a test or a case.
+// explains reports whether the reason belongs to a test or a case.
 func (r *reason) explains(t test, of string) bool {
 	if r.pkg != t.pkg {
 		return false
@@ -48,7 +48,7 @@ func (r *reason) explains(t test, of string) bool {
 
 // judge says what fails without a reason, what does not fail although there is one, and which logs diverged. The first
 // and the last are errors; a reason that is not needed is one as soon as all of its test was run.
-func judge(w io.Writer, outcomes []outcome, standin []standinRow, reasons []reason) error {
+func judge(w io.Writer, outcomes []outcome, peerTable []peerRow, reasons []reason) error {
 	var passed, cases, bad int
 	for _, o := range outcomes {
 		cases += o.passed
@@ -68,7 +68,7 @@ func judge(w io.Writer, outcomes []outcome, standin []standinRow, reasons []reas
 			}
 			bad++
 			fmt.Fprintf(w, "%s %s failed, and docs/CONFORMANCE.md gives no reason%s\n",
-				o.pkg, of, inStandin(standin, o))
+				o.pkg, of, inPeerTable(peerTable, o))
 		}
 	}
 	for _, r := range reasons {
@@ -85,14 +85,14 @@ func judge(w io.Writer, outcomes []outcome, standin []standinRow, reasons []reas
 	return nil
 }
 
-// inStandin says what kube-scheduler did with a test.
-func inStandin(standin []standinRow, o outcome) string {
-	i := slices.IndexFunc(standin, func(r standinRow) bool { return r.test == o.test })
+// inPeerTable says what kube-scheduler did with a test.
+func inPeerTable(peerTable []peerRow, o outcome) string {
+	i := slices.IndexFunc(peerTable, func(r peerRow) bool { return r.test == o.test })
 	if i < 0 {
 		return "; kube-scheduler was not tried with it"
 	}
 	return fmt.Sprintf("; kube-scheduler: %s, %d cases passed, %d failed",
-		standin[i].result, standin[i].passed, standin[i].failed)
+		peerTable[i].result, peerTable[i].passed, peerTable[i].failed)
 }
 
 // The marks in the file between which the table stands.
@@ -102,7 +102,7 @@ const (
 )
 
 // writeTable writes the results between the marks of a file.
-func writeTable(file string, outcomes []outcome, standin []standinRow) error {
+func writeTable(file string, outcomes []outcome, peerTable []peerRow) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("write the table: %w", err)
@@ -112,12 +112,12 @@ func writeTable(file string, outcomes []outcome, standin []standinRow) error {
 	if !ok || !closed {
 		return fmt.Errorf("%s has no place for the table: put %q and %q into it", file, beginMark, endMark)
 	}
-	out := string(before) + beginMark + "\n" + tableOf(outcomes, standin) + "\n" + endMark + string(after)
+	out := string(before) + beginMark + "\n" + tableOf(outcomes, peerTable) + "\n" + endMark + string(after)
 	return os.WriteFile(file, []byte(out), 0o644)
 }
 
 // tableOf is the table of results.
-func tableOf(outcomes []outcome, standin []standinRow) string {
+func tableOf(outcomes []outcome, peerTable []peerRow) string {
 	var b strings.Builder
 	var passed, cases, failed, logs, diverged int
 	b.WriteString("| Package | Test | Rollcall | Cases passed | Failed | kube-scheduler | Logs replayed | s |\n" +
@@ -131,8 +131,8 @@ func tableOf(outcomes []outcome, standin []standinRow) string {
 			word = "fails"
 		}
 		peer := "not run"
-		if i := slices.IndexFunc(standin, func(r standinRow) bool { return r.test == o.test }); i >= 0 {
-			peer = peerWord(standin[i])
+		if i := slices.IndexFunc(peerTable, func(r peerRow) bool { return r.test == o.test }); i >= 0 {
+			peer = peerWord(peerTable[i])
 		}
 		if o.ok {
 			passed++
@@ -142,7 +142,7 @@ func tableOf(outcomes []outcome, standin []standinRow) string {
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %d | %d | %s | %d | %d |\n", o.pkg, o.name, word, o.passed, len(o.failed),
 			peer, o.identical, int(o.took/time.Second))
 	}
-	for _, r := range standin {
+	for _, r := range peerTable {
 		if r.ownPlugins {
 			fmt.Fprintf(&b, "| %s | `%s` | not run: brings plugins of its own | | | %s | | |\n",
 				r.pkg, r.name, peerWord(r))
@@ -153,8 +153,8 @@ func tableOf(outcomes []outcome, standin []standinRow) string {
 	return b.String()
 }
 
-// peerWord is what kube-scheduler did, in a word.
-func peerWord(r standinRow) string {
+// peerWord is kube-scheduler's result in a word.
+func peerWord(r peerRow) string {
 	switch {
 	case r.result == "ok":
 		return "passes"

@@ -1,15 +1,15 @@
-// Command exam runs the scheduler tests of Kubernetes 1.37 with rollcall run in kube-scheduler's place, and says what
-// passes. The tests are those of k8s.io/kubernetes/test/integration, unchanged; the script that builds and runs them
-// lies beside a checkout, in ../shared/upstream-exam. Without it nothing is run, and the command says so.
+// Command exam runs the scheduler tests of Kubernetes 1.37 with rollcall run in kube-scheduler's place, and reports
+// the results. The tests are the ones of k8s.io/kubernetes/test/integration, unchanged; the script that builds and
+// runs them lies beside a checkout, in ../shared/upstream-exam. Without it no test is run, and the command says so.
 //
 //	go run ./exam                              every test that kube-scheduler was tried with as another process
 //	go run ./exam --part                       a few of them, for continuous integration
 //	go run ./exam scheduler TestHostPorts      a package, or some of its tests
 //
 // Each test starts an API server of its own, and a scheduler for each of its cases. Rollcall keeps its log on disk,
-// and replay has to say about each log that it is identical.
+// and replay must find each log identical.
 //
-// docs/CONFORMANCE.md has the results, which --table writes, and the reasons of what fails, which people write. A case
+// docs/CONFORMANCE.md has the results, which --table writes, and the reasons of failures, which people write. A case
 // that fails without a reason there is an error.
 package main
 
@@ -27,7 +27,8 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/binaries"
 )
 
-// part is what continuous integration runs: tests of the shortest packages to build that together see each path.
+// part has the tests for continuous integration: from the packages that build fastest, such that together they cover
+// each path.
 var part = []test{
 	{"scheduler/podgroup", "TestCPGQueueing"},
 	{"scheduler/podgroup", "TestPodGroupSchedulingWithPodAntiAffinity"},
@@ -56,7 +57,7 @@ func run(ctx context.Context) (err error) {
 	}
 	root := filepath.Join(module, "..", "..")
 	dir := filepath.Join(root, "..", "shared", "upstream-exam")
-	standin, err := readStandin(filepath.Join(dir, "STANDIN.md"))
+	peerTable, err := readPeerTable(filepath.Join(dir, "STANDIN.md"))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Printf("Kubernetes' own tests are not run: there is no %s\n", dir)
 		return nil
@@ -68,11 +69,11 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(standin, *inPart, flag.Args())
+	chosen, err := choose(peerTable, *inPart, flag.Args())
 	if err != nil {
 		return err
 	}
-	e := exam{dir: dir, scratch: scratch(), standin: standin}
+	e := exam{dir: dir, scratch: scratch(), peerTable: peerTable}
 	if !*readOnly {
 		if err := e.prepare(ctx); err != nil {
 			return err
@@ -93,21 +94,20 @@ func run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := writeTable(*table, last, standin); err != nil {
+		if err := writeTable(*table, last, peerTable); err != nil {
 			return err
 		}
 	}
-	return judge(os.Stdout, outcomes, standin, reasons)
+	return judge(os.Stdout, outcomes, peerTable, reasons)
 }
 
-// choose returns the tests that are to be run: all that bring no plugins of their own, the part, or those that the
-// words name.
-func choose(standin []standinRow, inPart bool, words []string) ([]test, error) {
+// choose returns the tests to run: all without plugins of their own, the part, or the ones that the words name.
+func choose(peerTable []peerRow, inPart bool, words []string) ([]test, error) {
 	if inPart {
 		return part, nil
 	}
 	var all, named []test
-	for _, r := range standin {
+	for _, r := range peerTable {
 		if !r.ownPlugins {
 			all = append(all, r.test)
 		}

@@ -15,15 +15,15 @@ type test struct{ pkg, name string }
 
 func (t test) String() string { return t.pkg + " " + t.name }
 
-// standinRow is what kube-scheduler did as another process.
-type standinRow struct {
+// peerRow is kube-scheduler's result as another process.
+type peerRow struct {
 	test
 	result         string
 	passed, failed int
 	ownPlugins     bool
 }
 
-// outcome is what became of a test with Rollcall.
+// outcome is the result of a test with Rollcall.
 type outcome struct {
 	test
 	ok         bool
@@ -83,20 +83,20 @@ func parseOutcome(line, log string) (outcome, error) {
 	return o, nil
 }
 
-// readStandin reads the table of STANDIN.md.
-func readStandin(file string) ([]standinRow, error) {
+// readPeerTable reads the table of `STANDIN.md`.
+func readPeerTable(file string) ([]peerRow, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("what kube-scheduler passes: %w", err)
 	}
-	var rows []standinRow
+	var rows []peerRow
 	for _, cells := range tableRows(string(text), 7) {
 		passed, perr := strconv.Atoi(cells[3])
 		failed, ferr := strconv.Atoi(cells[4])
 		if perr != nil || ferr != nil {
 			continue // the head
 		}
-		rows = append(rows, standinRow{
+		rows = append(rows, peerRow{
 			test{packagePath(cells[0]), cells[1]}, cells[2], passed, failed, cells[5] == "yes",
 		})
 	}
@@ -125,5 +125,5 @@ func tableRows(text string, columns int) (rows [][]string) {
 	return rows
 }
 
-// packagePath is the path of a package whose slashes STANDIN.md writes as hyphens. No folder has one in its name.
+// packagePath is the path of a package whose slashes are hyphens in `STANDIN.md`. No folder has a hyphen in its name.
 func packagePath(name string) string { return strings.ReplaceAll(name, "-", "/") }

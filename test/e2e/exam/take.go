@@ -18,15 +18,15 @@ import (
 
 // exam is the place where the tests are, and what they are run with.
 type exam struct {
-	dir      string // the script's
-	scratch  string // what it works in
-	standin  []standinRow
-	rollcall string // the program under test
-	logs     string // where its logs are while a test runs
+	dir       string // the script's
+	scratch   string // what it works in
+	peerTable []peerRow
+	rollcall  string // the program under test
+	logs      string // where its logs are while a test runs
 }
 
-// patience is how many seconds a test may take. The stand-in had 420; the tests that use them up are slow by
-// themselves.
+// patience is the largest number of seconds that a test may take. kube-scheduler as another process had 420; the tests
+// that use them up are slow on their own.
 const patience = 420
 
 // prepare builds rollcall, and the command that starts it with a log of its own. Several exams may run at a time, of
@@ -111,7 +111,7 @@ func (e *exam) result(t test, word string) string {
 	return filepath.Join(e.scratch, "results", strings.ReplaceAll(t.pkg, "/", "-")+"."+t.name+"."+word)
 }
 
-// replay replays each log, and removes those that are identical. It returns a line for each.
+// replay replays each log, and removes the identical ones. It returns a line for each.
 func (e *exam) replay(ctx context.Context, t test) (string, error) {
 	logs, err := filepath.Glob(filepath.Join(e.logs, "run-*"))
 	if err != nil {
@@ -148,7 +148,7 @@ func (e *exam) replay(ctx context.Context, t test) (string, error) {
 
 // last reads the results of the last runs of all tests that were ever run.
 func (e *exam) last() (all []outcome, err error) {
-	for _, r := range e.standin {
+	for _, r := range e.peerTable {
 		if r.ownPlugins {
 			continue
 		}
@@ -194,5 +194,5 @@ func (e *exam) read(t test) (outcome, error) {
 	return o, nil
 }
 
-// hookFails is what an API server says that ends at its start.
+// hookFails matches the message of an API server that ends at its start.
 var hookFails = regexp.MustCompile(`PostStartHook "[^"]*" failed|PostStartHooks? .* failed`)

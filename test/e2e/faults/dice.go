@@ -25,7 +25,7 @@ func NewDice(seed uint64, rules []Rule) *Dice {
 	return &Dice{seed: seed, rules: rules, asked: map[string]uint64{}, counts: map[Fault]int{}}
 }
 
-// Roll returns the rule that a request meets, which is asked for by what; ok is false if it meets none.
+// Roll returns the rule that a request meets; what identifies the request. ok is false if it meets none.
 func (d *Dice) Roll(kind Kind, what string) (_ Rule, ok bool) {
 	if kind == "" {
 		return Rule{}, false
@@ -50,8 +50,8 @@ func (d *Dice) Roll(kind Kind, what string) (_ Rule, ok bool) {
 	return Rule{}, false
 }
 
-// share makes a number from 0 to 1 of a hash. The mixing, that of MurmurHash3's end, has each bit depend on all: FNV's
-// first bits depend little on the last bytes that were hashed.
+// share turns a hash into a number from 0 to 1. The mixing, from the end of MurmurHash3, makes each bit depend on all:
+// FNV's first bits depend little on the last bytes that were hashed.
 func share(h uint64) float64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

@@ -4,8 +4,8 @@
 //	p := faults.ForTest(t, c, faults.Options{Seed: 1, Rules: faults.Everything(0.1)})
 //	s := schedulers.ForTest(t, c, schedulers.Options{Server: p.URL()})
 //
-// Whether a request meets a fault depends on the seed, on what it asks for, and on how many times that was asked for
-// before; not on the order in which different requests come.
+// Whether a request meets a fault depends on the seed, on the content of the request, and on the number of earlier
+// equal requests; not on the order of different requests.
 package faults
 
 import (
@@ -29,11 +29,11 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/cluster"
 )
 
-// Fault is what happens to a request.
+// Fault is the fault of a request.
 type Fault string
 
-// The faults of requests that change something. Those that begin with Lost never reach the API server, those that begin
-// with Done are carried out before they are answered.
+// The faults of requests that change something. The ones that begin with Lost never reach the API server, and the ones
+// that begin with Done are carried out before they are answered.
 const (
 	// Lost409 is answered 409 Conflict.
 	Lost409 Fault = "lost, answered 409"
@@ -68,7 +68,7 @@ const (
 	Watch410 Fault = "watch answered 410"
 )
 
-// Kind is which requests a rule is about.
+// Kind is a kind of requests that a rule is about.
 type Kind string
 
 const (
@@ -102,7 +102,8 @@ type Rule struct {
 	Probability float64
 	// Delay is the time of faults that take one; 1 s if it is 0.
 	Delay time.Duration
-	// Life is after which time a late watch is told nothing more; 0: when the API server ends it, which takes minutes.
+	// Life is the time after which a late watch gets no more events; 0: when the API server ends it, which takes
+	// minutes.
 	Life time.Duration
 	// Most is the number of times that the fault happens at most; 0 for any number.
 	Most int
@@ -133,7 +134,7 @@ type Options struct {
 	Seed uint64
 	// Rules are tried in order; the first that applies decides.
 	Rules []Rule
-	// User is who the API server takes all clients for; "scheduler" if it is empty. Groups are the user's; nil:
+	// User is the user of all clients for the API server; "scheduler" if it is empty. Groups are the user's; nil:
 	// system:masters.
 	User   string
 	Groups []string
@@ -291,7 +292,7 @@ func answer(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	_, _ = w.Write(text)
 }
 
-// reset resets the connection of a request: the other end is told, and what it has not read is lost.
+// reset resets the connection of a request: the other end notices, and unread data is lost.
 func reset(r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	if t, ok := conn.(*tls.Conn); ok {

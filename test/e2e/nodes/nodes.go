@@ -25,13 +25,13 @@ import (
 
 // Options say what nodes are wanted.
 type Options struct {
-	// Count is how many nodes; their names are Prefix and a number from 00000 on.
+	// Count is the number of nodes; their names are Prefix and a number from 00000 on.
 	Count int
 	// Prefix is "node-" if it is empty.
 	Prefix string
-	// Capacity is what a node has, all of it allocatable. nil: 16 CPUs, 64Gi of memory, 110 pods.
+	// Capacity is a node's capacity, all of it allocatable. nil: 16 CPUs, 64Gi of memory, 110 pods.
 	Capacity v1.ResourceList
-	// Labels are added to those of the node with a number, which are its host name and a zone of four; may be nil.
+	// Labels are added to the default labels of the node with a number: its host name and a zone of four; may be nil.
 	Labels func(number int) map[string]string
 	// Heartbeat is the number of times that each node renews its lease: every 10 s if it is 0, never if it is
 	// negative.
@@ -39,16 +39,16 @@ type Options struct {
 	// Report is the number of times that each node writes its status with new times, as kubelets do every five
 	// minutes; 0: never.
 	Report time.Duration
-	// Skew is by how much the clock of the node with a number is ahead: of what it stamps itself. nil: by nothing.
+	// Skew is the amount that the clock of the node with a number is ahead, in its own timestamps. nil: none.
 	Skew func(number int) time.Duration
-	// WithoutPods leaves the pods alone: they stay Pending on their nodes, and those that are being deleted stay too.
+	// WithoutPods leaves the pods alone: they stay Pending on their nodes, and pods that are being deleted stay too.
 	WithoutPods bool
 }
 
 // leaseSeconds is for how long a lease holds, as kubelets have it.
 const leaseSeconds = 40
 
-// workers is how many requests are under way at a time.
+// workers is the number of requests in progress at a time.
 const workers = 16
 
 // Nodes are the nodes that one call of Start has made.
@@ -209,8 +209,8 @@ func (n *Nodes) node(i int) *v1.Node {
 	}
 }
 
-// reportStatus writes the nodes' conditions with the time of now as their last heartbeat, one node after the other,
-// evenly over the time between two reports. What fails is tried again with the next report.
+// reportStatus writes the nodes' conditions with the present time as their last heartbeat, one node after the other,
+// evenly over the time between two reports. Failed writes are repeated with the next report.
 func (n *Nodes) reportStatus(ctx context.Context) {
 	ticker := time.NewTicker(max(n.options.Report/time.Duration(max(len(n.names), 1)), time.Millisecond))
 	defer ticker.Stop()
@@ -231,8 +231,8 @@ func (n *Nodes) reportStatus(ctx context.Context) {
 	}
 }
 
-// renewLeases renews the nodes' leases, one after the other, evenly over the time of a heartbeat. What fails is tried
-// again at the next heartbeat, as kubelets do.
+// renewLeases renews the nodes' leases, one after the other, evenly over the time of a heartbeat. Failed renewals are
+// repeated at the next heartbeat, as kubelets do.
 func (n *Nodes) renewLeases(ctx context.Context) {
 	leases := n.client.CoordinationV1().Leases(v1.NamespaceNodeLease)
 	held := make([]*coordinationv1.Lease, len(n.names))

@@ -30,7 +30,7 @@ type kubelet struct {
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// runPods starts running the pods that are bound to the nodes, and returns when those of now are known.
+// runPods starts running the pods that are bound to the nodes, and returns when the present ones are known.
 func (n *Nodes) runPods(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(n.client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -100,7 +100,7 @@ func (k *kubelet) next(ctx context.Context) bool {
 func (k *kubelet) step(ctx context.Context, key cache.ObjectName) (again time.Duration, err error) {
 	p, err := k.pods.Pods(key.Namespace).Get(key.Name)
 	if err != nil || k.nodes.isSilent(p.Spec.NodeName) {
-		return 0, nil // the pod is gone, which is what its kubelet wants
+		return 0, nil // the pod no longer exists, as its kubelet wants
 	}
 	if p.DeletionTimestamp != nil {
 		return 0, k.remove(ctx, p)

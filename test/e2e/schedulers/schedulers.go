@@ -25,7 +25,7 @@ import (
 // Variable is the name of the environment variable that chooses the scheduler.
 const Variable = "ROLLCALL_E2E_SCHEDULER"
 
-// defaultChoice is what is started if the variable is empty.
+// defaultChoice is the scheduler to start if the variable is empty.
 const defaultChoice = binaries.Rollcall
 
 // Options say how the scheduler is started.
@@ -36,12 +36,13 @@ type Options struct {
 	Name string
 	// Server is the URL of a proxy before the API server; empty: the API server's own.
 	Server string
-	// User is who the API server takes it for; "scheduler" if it is empty. Groups are the user's; nil: system:masters.
+	// User is the scheduler's user for the API server; "scheduler" if it is empty. Groups are the user's; nil:
+	// system:masters.
 	User   string
 	Groups []string
 	// Log is the folder of Rollcall's log; empty: one beside the cluster's files. "memory" keeps none.
 	Log string
-	// FeatureGates are those that are not at their default.
+	// FeatureGates are the gates that differ from their default.
 	FeatureGates map[string]bool
 	// QPS limits its requests a second; 5,000 if it is 0.
 	QPS float64
@@ -54,7 +55,7 @@ type Options struct {
 // Scheduler is a scheduler that was started.
 type Scheduler struct {
 	*cluster.Process
-	// User is who the API server takes it for, which the audit log names.
+	// User is the scheduler's user for the API server, which the audit log names.
 	User string
 	// Log is the folder of its log; empty if it keeps none, which kube-scheduler never does.
 	Log string

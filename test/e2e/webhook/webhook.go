@@ -33,9 +33,9 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/cluster"
 )
 
-// Request is what the API server asks about.
+// Request is a question of the API server.
 type Request struct {
-	// User is who made the request.
+	// User is the user who made the request.
 	User string
 	// Operation is CREATE, UPDATE or DELETE.
 	Operation admissionv1.Operation
@@ -61,7 +61,7 @@ type Server struct {
 	refused map[string]int
 }
 
-// probe is the pod by which Start learns that the API server asks the webhook.
+// probe is the pod with which Start checks that the API server calls the webhook.
 const probe = "webhook-probe"
 
 // Start starts a webhook, registers it, and returns when the API server asks it. judge returns the refusal, nil for

@@ -1,9 +1,9 @@
-// Package kubescheduler measures kube-scheduler as package throughput measures Rollcall: with the same workload, no API
-// server, and a bind that does nothing. The version is the one in this module's go.mod.
+// Package kubescheduler measures kube-scheduler as package throughput measures Rollcall: with the same workload, no
+// API server, and a bind that does nothing. The version is the one in this module's go.mod.
 //
-// It owns the harness and nothing of the scheduler, which is what scheduler.New makes of the default configuration.
-// Pods come through the informer's own watch, not through the fake client's object tracker, which would take longer
-// than some cycles do.
+// It owns the harness and no part of the scheduler, which scheduler.New makes from the default configuration. Pods
+// come through the informer's own watch, not through the fake client's object tracker, which would take longer than
+// some cycles do.
 //
 // Start reading at Run.
 package kubescheduler
@@ -56,10 +56,10 @@ type Options struct {
 	Started, Stopped func() error
 }
 
-// Run measures. For a workload with gangs it opens the feature gate GenericWorkload, for the rest of the process, which
-// is also the one by which kube-scheduler 1.37 preempts for PodGroups, and minds the disruptionMode of those that run;
-// the PodGroups are there before the measured time, and so is what runs from the beginning. What Kubernetes' packages
-// log is dropped, for the rest of the process too. The result leaves out what only Rollcall has.
+// Run measures. For a workload with gangs it opens the feature gate GenericWorkload, for the rest of the process. With
+// that gate kube-scheduler 1.37 also preempts for PodGroups, and respects the disruptionMode of running ones. The
+// PodGroups exist before the measured time, and so do the pods that run from the beginning. The logs of Kubernetes'
+// packages are dropped, for the rest of the process too. The result leaves out the figures that only Rollcall has.
 func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -118,8 +118,8 @@ type harness struct {
 	touches atomic.Int64
 	manager fwk.SharedDRAManager // what the scheduler knows about claims
 
-	telling sync.RWMutex // held while the watch of pods is told something
-	over    bool         // nothing is told any more
+	telling sync.RWMutex // held while the watch of pods gets an event
+	over    bool         // the watch gets no more events
 }
 
 func newHarness(o Options, turns workload.Turns) *harness {
@@ -326,7 +326,7 @@ func (h *harness) feed(ctx context.Context) error {
 	return nil
 }
 
-// events are the placements of the pods that were bound, in the order of the cycles, their ends, and those of runners.
+// events are the placements of the bound pods, in the order of the cycles, their ends, and the ends of runners.
 func (h *harness) events() []yardstick.Event {
 	b := h.binder
 	at := make([]yardstick.Event, b.order.Load()+1)
@@ -359,8 +359,8 @@ func (h *harness) events() []yardstick.Event {
 
 const binderName = "BenchBinder"
 
-// binder is the Bind plugin: it does nothing but take note. It is told about a placement in Reserve already, which
-// cycles call one after the other.
+// binder is the Bind plugin: it only takes notes. It learns about a placement in Reserve already, which cycles call
+// one after the other.
 type binder struct {
 	given, boundAt []atomic.Int64 // in nanoseconds, by the pod's number; 0: not yet
 	node           []atomic.Int32
@@ -368,7 +368,7 @@ type binder struct {
 	left           []atomic.Int64 // the same for the pod's end; 0: it has not ended
 	evicted        []atomic.Int64 // the same by the runner's number
 	evictions      atomic.Int64
-	// onBound is told about a pod before it counts as bound; nil is not called.
+	// onBound, if not nil, is called with a pod before it counts as bound.
 	onBound      func(pod int, node string) error
 	devices      deviceBook
 	order, bound atomic.Int64

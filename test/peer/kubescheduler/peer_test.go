@@ -10,8 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/bench/workload"
 )
 
-// Both are given the same; what either places is checked for room by package yardstick. Of nodes as good as each other
-// kube-scheduler takes one by chance, so that the scores are close and not equal.
+// Both get the same workload, and package yardstick checks the room of all placements. Kube-scheduler chooses randomly
+// among equally good nodes, so the scores are close and not equal.
 func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -45,8 +45,8 @@ func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 				t.Errorf("Rollcall evicted %d pods for %d gangs, kube-scheduler %d, want at least %d, for %d gangs",
 					ours.Evicted, ours.Evictors, theirs.Evicted, c.spec.Pods, c.spec.Groups())
 			}
-			// Pods with devices end while kube-scheduler still places those that came before, and finds emptier nodes.
-			// Gangs that preempt go where others had to go, and the two choose these each in their way.
+			// Pods with devices end while kube-scheduler still places earlier ones, and finds emptier nodes. Gangs
+			// that preempt take the places of evicted ones, and the two schedulers choose the victims differently.
 			if !c.spec.DRA && !c.spec.Preempt && math.Abs(ours.MeanScore-theirs.MeanScore) > 1 {
 				t.Errorf("all nodes are scored, and yet Rollcall's mean score is %v, kube-scheduler's %v",
 					ours.MeanScore, theirs.MeanScore)

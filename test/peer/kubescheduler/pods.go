@@ -17,17 +17,17 @@ import (
 	"github.com/rollcall-sched/rollcall/bench/workload"
 )
 
-// podStore are the pods of a workload that preempts as an API server would have them: those that run from the beginning
-// are listed, what the scheduler writes is answered at once and comes back by the watch, and a pod that is deleted is
-// gone. It stands beside the fake client's object tracker, which would take longer.
+// podStore has the pods of a workload that preempts, as an API server would. The pods that run from the beginning are
+// listed. A write of the scheduler is answered at once and comes back through the watch. A deleted pod no longer
+// exists. podStore replaces the fake client's object tracker, which would take longer.
 type podStore struct {
 	watch *watch.FakeWatcher
 
 	mu      sync.Mutex
-	over    bool  // nothing is told any more, and nothing written
+	over    bool  // no more events, and no more writes
 	version int64 // the last resourceVersion
 	held    map[types.NamespacedName]*corev1.Pod
-	// onEvicted is told about a runner that is deleted, before the scheduler is.
+	// onEvicted is called with a deleted runner, before the scheduler learns about it.
 	onEvicted func(runner int)
 }
 
@@ -127,7 +127,7 @@ func (s *podStore) of(namespace, name string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// statusPatch is what the scheduler writes of a pod.
+// statusPatch is the scheduler's write to a pod.
 type statusPatch struct {
 	Status json.RawMessage `json:"status"`
 }

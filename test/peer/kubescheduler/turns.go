@@ -28,8 +28,8 @@ type claims struct {
 	version atomic.Int64 // the last resourceVersion
 
 	mu   sync.Mutex
-	over bool                                               // nothing is told any more, and nothing written
-	held map[types.NamespacedName]*resourcev1.ResourceClaim // those of pods that exist
+	over bool                                               // no more events, and no more writes
+	held map[types.NamespacedName]*resourcev1.ResourceClaim // the claims of existing pods
 }
 
 func newClaims(spec workload.Spec) *claims {
@@ -74,7 +74,7 @@ func (c *claims) end() {
 	c.over = true
 }
 
-// remove takes the claim of a pod away, and returns what it was last.
+// remove removes the claim of a pod, and returns its last version.
 func (c *claims) remove(pod int) *resourcev1.ResourceClaim {
 	key := keyOf(c.spec.Claim(pod))
 	c.mu.Lock()
@@ -184,7 +184,7 @@ func (h *harness) feedTurns(ctx context.Context) error {
 }
 
 // awaitClaims waits until the scheduler knows the claims of pods first up to, and without, end, and counts no more
-// devices as taken than claims have. Claims and pods come to it in two ways: it would try pods without success whose
+// devices as taken than claims have. Claims and pods come to it in two ways. Without waiting it would try pods whose
 // claims it does not know yet, or for which no device seems to be free, and let them back off.
 func (h *harness) awaitClaims(ctx context.Context, first, end int) error {
 	known, began := h.manager.ResourceClaims(), time.Now()
@@ -264,7 +264,7 @@ func (h *harness) leave(i int) error {
 	return nil
 }
 
-// deviceBook is what devices the bound pods have.
+// deviceBook has the devices of the bound pods.
 type deviceBook struct {
 	mu  sync.Mutex
 	use workload.InUse
@@ -293,7 +293,7 @@ func (b *deviceBook) leave(pod types.UID, allocation *resourcev1.AllocationResul
 	return b.use.Leave(pod, allocation)
 }
 
-// twice is how many pods were given a device that another pod had.
+// twice is the number of pods that got a device that another pod had.
 func (b *deviceBook) twice() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

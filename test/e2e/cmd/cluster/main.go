@@ -19,7 +19,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/e2e/nodes"
 )
 
-// next is what is printed once the cluster runs.
+// next is printed once the cluster runs.
 const next = `
 A cluster with %d nodes runs at %s. It has no scheduler yet. ^C ends it.
 
