@@ -34,8 +34,13 @@ func asProcess(t testing.TB, program string, args ...string) (stdout, stderr str
 	return out.String(), complaint.String(), cmd.ProcessState.ExitCode()
 }
 
-// ran runs the command here.
+// ran runs a command, whatever its exit code is: "run" in a process of its own, because it configures the process's
+// logging once for all, and the others here.
 func ran(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	if args[0] == "run" {
+		return asProcess(t, "rollcall", args...)
+	}
 	return here(t.Context(), args...)
 }
 

@@ -230,7 +230,7 @@ func TestAnAddedPluginDecidesWithItsArguments(t *testing.T) {
 	}
 	// What its factory refuses is said before there is a log.
 	must(t, os.WriteFile(s.config, []byte(strings.Replace(siteConfig, "closed by", "closed by!", 1)), 0o600))
-	_, complaint, code := asProcess(t, "rollcall-site", s.simulation(s.file("none.log"))...)
+	_, complaint, code = asProcess(t, "rollcall-site", s.simulation(s.file("none.log"))...)
 	if code != exitFailed || !strings.Contains(complaint, `start plugin "SiteFilter": the words are too loud`) {
 		t.Errorf("the factory's error: exit code %d\n%s", code, complaint)
 	}

@@ -279,7 +279,7 @@ var plantedFaults = []struct {
 	{
 		"the names of archived segments are not synced", "eventlog/boltlog/archive.go",
 		"return total, durable.Sync(dir)", "return total, nil",
-		"./eventlog/boltlog", "TestEveryCrashOfArchivingIsMended", "state",
+		"./eventlog/boltlog", "TestEveryCrashOfArchivingIsRepaired", "state",
 	},
 	{
 		"where a log begins is asked once",
@@ -355,14 +355,13 @@ var plantedFaults = []struct {
 		"./logs/verify", "TestVerifyDoesNotCallWholeWhatItCannotRead", "Whole:true",
 	},
 	{
-		"a node whose devices change is as it was for memos", "cluster/devicepools.go",
-		"\tif p.changed == nil {\n", "\tif true {\n",
+		"a node whose devices change is as it was for memos", "cluster/devices/pools.go",
+		"\t\tif node != \"\" {\n\t\t\tc.Nodes", "\t\tif false {\n\t\t\tc.Nodes",
 		"./scheduler", "TestPodsWithClaimsAreDecidedTheSameWithoutMemos", "without memos, + with",
 	},
 	{
 		"a DeviceTaintRule changes nothing for memos", "cluster/changes.go",
-		"\tcase eventlog.ResourceClaims, eventlog.ResourceSlices:\n",
-		"\tcase eventlog.ResourceClaims, eventlog.ResourceSlices, eventlog.DeviceTaintRules:\n",
+		"\t\teventlog.ResourceSlices: // see", "\t\teventlog.ResourceSlices, eventlog.DeviceTaintRules: // see",
 		"./scheduler", "TestPodsWithClaimsAreDecidedTheSameWithoutMemos", "without memos, + with",
 	},
 	{
@@ -432,17 +431,17 @@ var plantedFaults = []struct {
 		"./internal/kubesched", "TestVolumesAreUpstreams", "-kubesched.seed",
 	},
 	{
-		"a volume that a decision gave away is free", "cluster/volumes.go",
-		"return f.overlay(pod.UID, key, pv, bound)", "_, _ = bound, key\n\treturn nil",
+		"a volume that a decision gave away is free", "cluster/volumes/volumes.go",
+		"return s.lay(pod.UID, k, pv, bound)", "_, _ = bound, k\n\treturn nil",
 		"./internal/kubesched", "TestVolumesAreUpstreams", "-kubesched.seed",
 	},
 	{
-		"a device is allocated twice", "cluster/dra.go",
+		"a device is allocated twice", "cluster/devices/inuse.go",
 		"a.devices[id]++", "_ = a.devices[id]",
 		"./internal/kubesched", "TestDevicesAreUpstreams", "-kubesched.seed",
 	},
 	{
-		"a claim gives its devices back while a pod uses it", "cluster/devicetrial.go",
+		"a claim gives its devices back while a pod uses it", "cluster/devices/freeing.go",
 		"\t\treturn !stays(uid)\n", "\t\treturn true\n",
 		"./scheduler", "TestPodsThatHaveOthersEvictedForDevicesGetThem", "evicted for",
 	},
