@@ -286,10 +286,8 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
 		"empty facts": {plainAnd(0, 0, 0, 0, 0), "domain at byte 83: " +
 			"empty fields at the end are left out"},
-		"elsewhere": {plainAnd(0, 0, 1, 'd', 2, 0), "elsewhere at " +
-			"byte 83: 2 is neither 0 nor 1"},
-		"ending": {plainAnd(0, 0, 0, 0, 4), "ended at byte 83: " +
-			"unknown ending 4"},
+		"elsewhere":        {plainAnd(0, 0, 1, 'd', 2, 0), "elsewhere at byte 83: 2 is neither 0 nor 1"},
+		"ending":           {plainAnd(0, 0, 0, 0, 4), "ended at byte 83: unknown ending 4"},
 		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
 		"kind":             {change(1, 9), "unknown kind 9 at byte 1"},
 		"flags":            {change(2, 0x81), "unknown flags 0x80 at byte 2"},
@@ -297,8 +295,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"tick with a byte": {raw(eventlog.KindTick, 0), "tick: 1 bytes too many at byte 59"},
 		"bind result cut short": {raw(eventlog.KindBindResult, bind[:4]...), "bind result: outcome at byte 63: " +
 			"record ends"},
-		"bind outcome": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 5, 0), "outcome at byte 64: unknown " +
-			"bind outcome 5"},
+		"bind outcome": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 5, 0), "byte 64: unknown bind outcome 5"},
 		"decision 0": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 0)...), "decision at byte 66: 0 is " +
 			"left out"},
 		"trailing byte": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 1, 'p', 5, 'E', 'r', 'r',

@@ -18,8 +18,8 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// DefaultIdleLimit is the virtual time that a simulation waits for a scheduler that has only time left to react to. It is
-// three times the five minutes after which kube-scheduler tries every unschedulable pod again.
+// DefaultIdleLimit is the virtual time that a simulation waits for a scheduler that has only time left to react to. It
+// is three times the five minutes after which kube-scheduler tries every unschedulable pod again.
 const DefaultIdleLimit = 15 * time.Minute
 
 // latest is the latest offset at which something can happen: no duration after it leaves the range of a log's time.

@@ -17,9 +17,9 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// claimController plays the resource claim controller: it makes claims from ResourceClaimTemplates for pods, and frees the
-// devices of a claim that has no users left. It also plays drivers: devices with binding conditions are ready as soon
-// as they are reserved for a pod.
+// claimController plays the resource claim controller: it makes claims from ResourceClaimTemplates for pods, and frees
+// the devices of a claim that has no users left. It also plays drivers: devices with binding conditions are ready as
+// soon as they are reserved for a pod.
 type claimController struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim

@@ -38,8 +38,8 @@
 //
 // Sealed segments may be moved to another directory (Archive). The file ORIGIN, in the log's directory, then names the
 // entry after which the log's own segments begin, with the record's hash and the tree there. It also names the
-// directories of the earlier segments. It is durable before the first of them is removed. A reader finds them there, or in
-// Options.Archives. It recognises them by their place in the chain, whatever other files there are. Archive does not
+// directories of the earlier segments. It is durable before the first of them is removed. A reader finds them there, or
+// in Options.Archives. It recognises them by their place in the chain, whatever other files there are. Archive does not
 // put them into a directory with segments of another log.
 //
 // If they are missing, the log reads from a later entry on (Log.First), and a request for an earlier one returns an

@@ -19,7 +19,8 @@ import (
 //	before   u64, the last entry before the append, and last u64, the append's last entry
 //	hash     32 bytes, the hash of entry last's record
 //	tree     u64, the stream sequence of the last message with a tree, this one or one before it
-//	nodes    u8, the number of the tree's nodes that follow, 32 bytes each: the hash tree over the entries up to before
+//	nodes    u8, the number of the tree's nodes that follow, 32 bytes each: the hash tree over the entries up to
+//	         before
 //	checksum u32, CRC-32C of the whole frame
 //
 // After the frame, an append has its part of the records. All parts together are, for each record, its length as an

@@ -192,7 +192,8 @@ func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 				"See that everything in " + dir + " can be read",
 			}
 			facts, stderr, code := verified(t, log)
-			if code != exitFailed || facts.Whole || facts.Damage != nil || facts.EndUnknown == "" || facts.Entries != last ||
+			if code != exitFailed || facts.Whole || facts.Damage != nil || facts.EndUnknown == "" ||
+				facts.Entries != last ||
 				strings.Contains(strings.ToLower(stderr), "remove") {
 				t.Errorf("log verify: exit code %d, %+v\n%s", code, facts, stderr)
 			}
