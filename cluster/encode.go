@@ -19,7 +19,10 @@ import (
 // differ in it, and two that were built from the same entries never do. Restore makes the state of it again.
 func (s *State) AppendState(dst []byte) ([]byte, error) {
 	var err error
-	if dst, err = s.devices.AppendState(s.informers.AppendState(dst)); err != nil {
+	if dst, err = s.volumes.AppendState(s.informers.AppendState(dst)); err != nil {
+		return nil, err
+	}
+	if dst, err = s.devices.AppendState(dst); err != nil {
 		return nil, err
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(s.listed)))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 
 	"github.com/rollcall-sched/rollcall/cluster/devices"
+	"github.com/rollcall-sched/rollcall/cluster/volumes"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
@@ -28,10 +29,6 @@ type Informers struct {
 	// own are the resources that the configuration declares, sorted.
 	own []eventlog.OwnResource
 	csi fwk.CSIManager
-	// overlays are the volumes and claims as decisions have changed them; see AssumeVolumes.
-	overlays map[volumeKey]*volumeOverlay
-	// held are the overlays that each pod holds, sorted.
-	held map[types.UID][]volumeKey
 }
 
 // NewInformers returns informers that hold nothing yet.
@@ -41,9 +38,7 @@ func NewInformers() *Informers {
 			byType:     map[reflect.Type]*logInformer{},
 			byResource: map[eventlog.Resource]*logInformer{},
 		},
-		names:    eventlog.Resources(),
-		overlays: map[volumeKey]*volumeOverlay{},
-		held:     map[types.UID][]volumeKey{},
+		names: eventlog.Resources(),
 	}
 	for _, name := range f.names {
 		informer := newLogInformer(reflect.TypeOf(eventlog.NewObject(name)))
@@ -77,11 +72,6 @@ func (f *Informers) Upsert(res eventlog.Resource, obj eventlog.Object) (old even
 	if err := informer.accepts(obj); err != nil {
 		return nil, fmt.Errorf("upsert %s: %w", res, err)
 	}
-	if len(f.overlays) > 0 {
-		if kept := f.keepOverlay(res, obj); kept != nil {
-			return kept, nil
-		}
-	}
 	old, err = informer.put(obj)
 	if err != nil {
 		return nil, fmt.Errorf("upsert %s: %w", res, err)
@@ -97,7 +87,6 @@ func (f *Informers) Delete(res eventlog.Resource, namespace, name string) (old e
 		return nil
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	f.dropOverlay(volumeKey{res, key})
 	return informer.remove(key)
 }
 
@@ -134,19 +123,16 @@ func (f *Informers) AppendState(dst []byte) []byte {
 		dst = canonical.AppendString(dst, string(res))
 		dst = binary.AppendUvarint(dst, uint64(len(objects)))
 		for _, obj := range objects {
-			if overlay, ok := f.overlays[volumeKey{res, keyOf(obj)}]; ok {
-				obj = overlay.logged
-			}
 			dst = mustAppendObject(dst, obj)
 		}
 	}
-	return f.appendOverlays(dst)
+	return dst
 }
 
 // encodedElsewhere reports whether AppendState leaves out the objects of a resource, because another part of the state
 // has them in its own.
 func encodedElsewhere(res eventlog.Resource) bool {
-	return res == eventlog.Pods || res == eventlog.Nodes || devices.Keeps(res)
+	return res == eventlog.Pods || res == eventlog.Nodes || devices.Keeps(res) || volumes.Keeps(res)
 }
 
 // leftOutIfEmpty reports whether AppendState does not name a resource of which there is no object: the states of logs

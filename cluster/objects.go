@@ -5,6 +5,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 
+	"github.com/rollcall-sched/rollcall/cluster/volumes"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -50,8 +51,8 @@ func (s *State) objectsOf(res eventlog.Resource, yield func(eventlog.Object) boo
 		return true
 	}
 	for _, obj := range s.informers.List(res) {
-		if overlay, ok := s.informers.overlays[volumeKey{res, keyOf(obj)}]; ok {
-			obj = overlay.logged
+		if volumes.Keeps(res) {
+			obj = s.volumes.Logged(res, obj)
 		} else if claim, ok := obj.(*resourcev1.ResourceClaim); ok {
 			obj = s.devices.Logged(claim)
 		}

@@ -15,7 +15,8 @@ import (
 // volume that is assumed to be a claim's, and pods of a node that is not there.
 func TestObjectsAreAsTheirLastEntriesSaid(t *testing.T) {
 	s := newState(t)
-	mustUpsert(t, s.Informers(), localVolume("pv", "n1", "1Gi"), unboundClaim("data", "local"),
+	mustUpsert(t, s.Informers(), &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}},
+		&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "data"}},
 		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	s.node("n2", 8)
 	s.node("n1", 8)
@@ -23,8 +24,8 @@ func TestObjectsAreAsTheirLastEntriesSaid(t *testing.T) {
 	s.pod(podOf("c", 1, standsOn("gone")))
 	a := s.pod(podOf("a", 1))
 	s.must(s.Assume(a, "n1", Binding, nil))
-	s.must(s.Informers().AssumeVolumes(podWithClaims("x"), "n1",
-		[]eventlog.VolumeClaim{{Claim: "data", Volume: "pv"}}))
+	x := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", UID: "x"}}
+	s.must(s.Volumes().Assume(x, "n1", []eventlog.VolumeClaim{{Claim: "data", Volume: "pv"}}))
 	list := func() (lines []string) {
 		for res, obj := range s.Objects() {
 			line := fmt.Sprintf("%s %s", res, obj.GetName())

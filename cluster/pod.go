@@ -181,7 +181,7 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 			return nil, err
 		}
 	}
-	s.informers.ForgetVolumes(uid)
+	s.volumes.Forget(uid)
 	s.noteDevices(s.devices.Gone(uid))
 	s.waits.release(uid)
 	s.leave(p)
@@ -230,7 +230,7 @@ func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.Volu
 	if p.Stage != Pending {
 		return fmt.Errorf("assume pod %s/%s: it is %s already", p.Object.Namespace, p.Object.Name, p.Stage)
 	}
-	if err := s.informers.AssumeVolumes(p.Object, node, volumes); err != nil {
+	if err := s.volumes.Assume(p.Object, node, volumes); err != nil {
 		return fmt.Errorf("assume pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
 	}
 	p.info, p.Volumes = onNode(p.info, node), volumes
@@ -278,7 +278,7 @@ func (s *State) release(p *Pod) (c devices.Changes, err error) {
 	if err := s.displace(p); err != nil {
 		return c, err
 	}
-	s.informers.ForgetVolumes(p.Object.UID)
+	s.volumes.Forget(p.Object.UID)
 	c = s.devices.Release(p.Object.UID)
 	p.info, p.Volumes, p.Devices, p.Since = withPod(p.info, p.Object), nil, nil, 0
 	s.setStage(p, Pending)

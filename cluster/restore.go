@@ -18,8 +18,8 @@ import (
 
 // Restore reads what AppendState wrote into s, which must be as New made it, but for handlers and indexes on
 // its informers: those are told of every object as if it were logged just now. They hear of what others refer
-// to first: claims, volumes, groups and so on by resource, namespace and name; what decisions assumed of
-// volumes and devices; nodes; pods. After an error s is of no use.
+// to first: groups and so on by resource, namespace and name; volumes and devices, with what decisions assumed of them;
+// nodes; pods. After an error s is of no use.
 //
 // It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
 // write again is for the caller to compare.
@@ -32,7 +32,7 @@ func (s *State) Restore(r *canonical.Reader) error {
 	if err := s.restoreObjects(r); err != nil {
 		return err
 	}
-	if err := s.informers.restoreOverlays(r); err != nil {
+	if err := s.volumes.Restore(r); err != nil {
 		return err
 	}
 	if err := s.devices.Restore(r); err != nil {
@@ -100,32 +100,6 @@ func (s *State) restoreObjects(r *canonical.Reader) error {
 				return err
 			}
 			if _, err := s.Upsert(res, obj); err != nil {
-				return err
-			}
-		}
-	}
-	return r.Err()
-}
-
-// restoreOverlays reads what appendOverlays wrote.
-func (f *Informers) restoreOverlays(r *canonical.Reader) error {
-	for range r.Count("assumed volumes", 1) {
-		res := eventlog.Resource(r.String("resource"))
-		if res != eventlog.PersistentVolumes && res != eventlog.PersistentVolumeClaims {
-			r.Fail("assumed volumes", fmt.Errorf("resource %q", res))
-			return r.Err()
-		}
-		changed, err := readObject(r, res)
-		if err != nil {
-			return err
-		}
-		key := volumeKey{res, keyOf(changed)}
-		logged := f.Get(res, key.Namespace, key.Name)
-		if logged == nil || f.overlays[key] != nil {
-			return fmt.Errorf("assumed %s %s: it is not logged, or assumed twice", res, key.NamespacedName)
-		}
-		for range r.Count("holders", 1) {
-			if err := f.overlay(types.UID(r.String("holder")), key, logged, changed); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster/devices"
+	"github.com/rollcall-sched/rollcall/cluster/volumes"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -25,6 +26,7 @@ type State struct {
 	places        map[string]*nodePlaces // a memo, see placesFor
 	placesCounted int                    // see PlacesCounted
 	placesAsked   uint64                 // how often placesFor was asked
+	volumes       *volumes.State
 	devices       *devices.State
 	deviceChanges devices.Changes // see TakeDeviceChanges
 
@@ -83,6 +85,7 @@ func New() *State {
 		composites:           map[types.NamespacedName]*Composite{},
 		namedBy:              map[types.NamespacedName]map[*Composite]bool{},
 	}
+	s.volumes = volumes.New(informers)
 	s.devices = devices.New(seenByDevices{s}, informers.Factory())
 	s.free.devices = s.devices
 	return s
@@ -95,6 +98,9 @@ func (s *State) SetMine(mine func(schedulerName string) bool) { s.mine = mine }
 // WithoutNodes says that s is told of no nodes: a pod that has one has it, then. It must be called before any pod
 // comes.
 func (s *State) WithoutNodes() { s.withoutNodes = true }
+
+// Volumes returns the part of the state that is about volumes and the claims of them. Only the State changes it.
+func (s *State) Volumes() *volumes.State { return s.volumes }
 
 // Informers returns the log-fed informers over the state's objects.
 func (s *State) Informers() *Informers { return s.informers }
@@ -132,6 +138,9 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 		s.noteDevices(c)
 		return old, err
 	}
+	if volumes.Keeps(res) {
+		return s.volumes.Upsert(res, obj)
+	}
 	old, err = s.informers.Upsert(res, obj)
 	s.recountFor(res, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
 	return old, err
@@ -155,6 +164,9 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 		old, c := s.devices.Delete(res, namespace, name)
 		s.noteDevices(c)
 		return old
+	}
+	if volumes.Keeps(res) {
+		return s.volumes.Delete(res, namespace, name)
 	}
 	old = s.informers.Delete(res, namespace, name)
 	s.recountFor(res, types.NamespacedName{Namespace: namespace, Name: name})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,91 +14,6 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// maxAppend is how many entries one append holds at the most. Each append is a commit, of which a reader or a crash
-// sees all or nothing. So they do of a step, which is never part of two, unless it has more entries than that: then it
-// is several appends.
-const maxAppend = 4096
-
-// Options is what an epoch starts with.
-type Options struct {
-	// Registry holds the plugins that the configuration may name.
-	Registry framework.Registry
-	// Config is the effective configuration as framework.EncodeConfig gives it.
-	Config []byte
-	// Version is the binary's version.
-	Version string
-	// Seed is logged for plugins that use chance.
-	Seed uint64
-	// NewID makes the epoch's UUID; nil stands for a random one.
-	NewID func() string
-	// Progress is called now and then while Open reads the log, with the last entry read; nil is not called.
-	Progress func(seq uint64)
-	// Snapshots keeps snapshots of the state, so that Open need not read the whole log; nil for none. The
-	// engine calls it from a goroutine of its own, one call at a time.
-	Snapshots snapshot.Store
-	// SnapshotEvery is after how many entries the next snapshot is due, SnapshotAge after how much time, by
-	// the entries' own. 0: that alone makes none due.
-	SnapshotEvery uint64
-	SnapshotAge   time.Duration
-	// StandbysSnapshot says that standbys of this log write snapshots, too: the engine leaves those to them that are
-	// due, and writes one itself only if none comes.
-	StandbysSnapshot bool
-	// Standby has the state of the log up to an entry: Open reads the entries behind that one only. nil has it recover
-	// the state. It must have ended to follow, and is of no more use afterwards.
-	Standby *Standby
-	// Report is told, in a line each, what the state was recovered from and what went wrong with a snapshot;
-	// nil is not called. Open, Step, Advance and Close call it, from their caller's goroutine.
-	Report func(message string)
-	// Release says when Advance gives effects out.
-	Release Release
-	// Decisions is how many decisions one Step or Advance makes at the most; 0 for as many as there are to make. What
-	// is left comes with the next call (Ready.Busy), so that a driver takes inputs in, and hands effects on, meanwhile.
-	Decisions int
-	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
-	// engine.
-	Clock func() time.Time
-}
-
-// Release says when Advance gives out the effects of a decision.
-type Release uint8
-
-const (
-	// WhenDurable: once the decision is durable. Nothing that leaves the process may come earlier.
-	WhenDurable Release = iota
-	// WhenDecided: at once. It is for a world that exists in this log alone, such as a virtual cluster. Effects lead to
-	// later entries of the same log only, so what is left after a crash is the beginning of the run.
-	WhenDecided
-)
-
-// AppendError says that an append failed. No effect of its entries, or of later ones, was given out as durable. Every
-// entry before First is durable; whether First to Last are shows when the log is opened again; the log has none of
-// those decided after Last.
-type AppendError struct {
-	First, Last uint64
-	Err         error
-}
-
-// Error implements error.
-func (e *AppendError) Error() string {
-	return fmt.Sprintf("append entries %d to %d: %v", e.First, e.Last, e.Err)
-}
-
-// Unwrap returns what the log said.
-func (e *AppendError) Unwrap() error { return e.Err }
-
-// Log is what the engine needs of an eventlog.Log.
-type Log interface {
-	eventlog.Appender
-	ReadLog
-}
-
-// ReadLog is what a state is recovered from.
-type ReadLog interface {
-	Last() (uint64, error)
-	Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
-	RecordHash(ctx context.Context, seq uint64) ([32]byte, error)
-}
-
 // Engine is the one writer of a log. It is not safe for concurrent use.
 type Engine struct {
 	log  Log
@@ -109,19 +23,19 @@ type Engine struct {
 	pending  []eventlog.Entry // applied, not handed to the writer yet
 	load     load             // of pending
 	writer   *writer
-	first    uint64     // the entry that begins the epoch
-	released uint64     // effects up to this entry have been given out
-	evicting []eviction // in their order
-	settled  bool       // nothing was left to decide after the last step: the next input is marked with it
-	busy     bool       // the last step ended at Options.Decisions
-	failed   error      // why the engine has stopped; nil while it works
+	releases releases
+	settled  bool  // nothing was left to decide after the last step: the next input is marked with it
+	busy     bool  // the last step ended at Options.Decisions
+	failed   error // why the engine has stopped; nil while it works
 	closed   bool
 }
 
-// Open takes the state of Options.Standby, or recovers it from the newest snapshot that can be trusted, if any, and the
-// log, and starts a new epoch, stamped with now or with the log's last time if that is later. The effects that were
-// outstanding when the log ended come with the first Step. A log that ends before an entry of which there is a snapshot
-// that is whole is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
+// Open begins a new epoch. It takes the state from Options.Standby, or recovers it from the log and the newest snapshot
+// that can be trusted. The epoch's first entry has the time now, or the log's last time if that is later. Effects that
+// were outstanding when the log ended come with the first Ready.
+//
+// The error is an *eventlog.DamagedError that wraps a *snapshot.LostError if there is a good snapshot of an entry that
+// the log lacks: nothing may be appended in place of what was lost.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))
@@ -147,7 +61,7 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 			Config:    opts.Config,
 		},
 	}
-	e.first = started.Seq
+	e.releases.first = started.Seq
 	if err := e.take(started); err != nil {
 		return nil, err
 	}
@@ -165,7 +79,7 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 // Machine returns the state machine, to be read only.
 func (e *Engine) Machine() *scheduler.Machine { return e.machine }
 
-// Recovery returns what Open made the state of.
+// Recovery says how Open recovered the state.
 func (e *Engine) Recovery() Recovery { return e.recovery }
 
 // Durable returns the last entry that is known to be durable.
@@ -174,17 +88,16 @@ func (e *Engine) Durable() uint64 {
 	return seq
 }
 
-// Appended returns a channel from which one receives after an append has succeeded or failed: Advance, even without
-// inputs, or Await will then say what came of it. It is for one receiver, and holds one message for any number of
-// appends.
+// Appended returns a channel that signals that an append has succeeded or failed. The next call of the engine returns
+// what came of it. The channel is for one receiver, and holds one message for any number of appends.
 func (e *Engine) Appended() <-chan struct{} { return e.writer.appended }
 
 // Step takes inputs in at time now (or at the log's last time if that is later), decides until nothing is left, and
-// waits until all of it is durable: the Ready has everything. Without inputs it logs that time passed, if that makes
+// waits until all of it is durable. So the Ready has everything. Without inputs it logs that time passed, if that makes
 // work, and does nothing otherwise.
 //
-// After an error the engine is of no more use: what the log holds must be read again (Open), and no effect of this step
-// may be carried out. The Ready then has nothing but the Commits that have succeeded.
+// After an error the engine cannot be used any more. The Ready then has only the Commits that have succeeded, and no
+// effect of this step may be carried out. Open reads again what the log has.
 func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -195,15 +108,16 @@ func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 	return e.ready(e.machine.Seq())
 }
 
-// Advance is Step without the wait. It takes inputs in, decides, and hands the entries to the writer. The Ready has
-// what has become due since the last call: the effects of decisions that are durable by now, or of all decisions with
-// the option WhenDecided. It waits only if too much is in flight, or if a snapshot is due, because a snapshot is of
-// what is durable. Example: the call that decides entries 7 to 9 returns no effects while they are being written. The
-// next call, after Appended, returns theirs.
+// Advance is Step without the wait. It takes inputs in, decides, and hands the entries to the writer. The Ready has the
+// effects of decisions that have become durable since the last call, or of all decisions with the option WhenDecided.
+// Advance waits only if too much is in flight, or if a snapshot is due: a snapshot is made of durable entries only.
 //
-// If an append has failed, the first call after it returns an *AppendError, and the engine is of no more use, as with
-// Step. With WhenDecided, effects of decisions that are lost may have been given out; the world that they were carried
-// out in is lost with them.
+// For example, the call that makes the decisions at entries 7 to 9 returns no effects while these are being written.
+// The next call, after Appended, returns them.
+//
+// If an append has failed, the next call returns an *AppendError, and the engine cannot be used any more. With
+// WhenDecided, effects of decisions that are lost may have been given out. The world that they were carried out in is
+// lost with them.
 func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -215,7 +129,7 @@ func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.P
 }
 
 // Note takes inputs in at time now as Advance does, and decides nothing. It is for a scheduler that is about to end:
-// the outcomes of its last effects belong in the log, and what they make possible is decided by its next epoch.
+// the results of its last effects belong in the log, and the next epoch decides what they make possible.
 func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payload) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -233,7 +147,7 @@ func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payl
 // Sync waits until everything is durable.
 func (e *Engine) Sync() (Ready, error) { return e.Await(e.machine.Seq()) }
 
-// Await waits until entry seq is durable, or the last one there is if that is an earlier one.
+// Await waits until entry seq is durable, or until the last entry is if there is no entry seq.
 func (e *Engine) Await(seq uint64) (Ready, error) {
 	if err := e.stopped(); err != nil {
 		return Ready{}, err
@@ -241,7 +155,7 @@ func (e *Engine) Await(seq uint64) (Ready, error) {
 	return e.ready(min(seq, e.machine.Seq()))
 }
 
-// stopped returns an error if an earlier one has stopped the engine.
+// stopped returns an error if an earlier error has stopped the engine.
 func (e *Engine) stopped() error {
 	if e.failed == nil {
 		return nil
@@ -249,7 +163,8 @@ func (e *Engine) stopped() error {
 	return fmt.Errorf("the engine has stopped: %w", e.failed)
 }
 
-// process takes inputs in, decides, and hands all of it over.
+// process takes inputs in, decides, and hands the entries to the writer. Without inputs it checks whether a Tick is
+// due.
 func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
 	if len(inputs) == 0 {
 		if wake, ok := e.machine.Wake(); ok && !wake.After(now) {
@@ -261,8 +176,8 @@ func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.P
 	return e.takeAndDecide(ctx, eventlog.TimeOf(now), inputs)
 }
 
-// takeAndDecide applies the inputs, decides until nothing is left to decide or the limit is reached, and hands all of
-// it over.
+// takeAndDecide applies the inputs, decides until nothing is left to decide or the limit is reached, and hands the
+// entries to the writer.
 func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) error {
 	if err := e.takeIn(now, inputs); err != nil {
 		return err
@@ -280,7 +195,7 @@ func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []
 			break
 		}
 		if len(d.Victims) > 0 {
-			e.evicting = append(e.evicting, eviction{e.machine.Seq() + 1, &d})
+			e.releases.note(e.machine.Seq()+1, &d)
 		}
 		if err := e.take(e.next(e.machine.Now(), &d)); err != nil {
 			return err
@@ -309,7 +224,7 @@ func (e *Engine) takeIn(now eventlog.Time, inputs []eventlog.Payload) error {
 	return nil
 }
 
-// handAndStop brings what was decided so far to the disk.
+// handAndStop hands the entries so far to the writer, and waits until they are durable.
 func (e *Engine) handAndStop() error {
 	if err := e.hand(); err != nil {
 		return err
@@ -318,8 +233,8 @@ func (e *Engine) handAndStop() error {
 }
 
 // asLogged replaces an input's object by what a reader of the log will see: the fields that scheduling reads, encoded
-// and decoded once. Invariant: the Machine never sees more than the log has. Example: a pod's env values are dropped
-// here, so no decision can depend on them and fail to be repeated by replay.
+// and decoded once. So the Machine never sees more than the log has. For example, a pod's env values are dropped here.
+// Otherwise a decision could depend on them, and a replay would decide something else.
 func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 	switch p := entry.Payload.(type) {
 	case *eventlog.Upserted:
@@ -355,8 +270,8 @@ func (e *Engine) next(t eventlog.Time, p eventlog.Payload) eventlog.Entry {
 	return eventlog.Entry{Seq: e.machine.Seq() + 1, Epoch: e.machine.Epoch(), Time: t, Payload: p}
 }
 
-// take applies an entry and adds it to those that are to be handed over. It is encoded before it is applied: after that
-// its payload belongs to the Machine, and the writer must not read it.
+// take applies an entry and adds it to pending. It encodes the entry first: once it is applied, its payload belongs to
+// the Machine, and the writer must not read it.
 func (e *Engine) take(entry eventlog.Entry) (err error) {
 	if entry.Encoding.IsZero() {
 		if entry.Encoding, err = e.encoder.Encode(entry.Payload); err != nil {
@@ -365,7 +280,7 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 	}
 	next := e.load.plus(load{1, entry.Encoding.Len()})
 	if len(e.pending) > 0 && !e.writer.limit.Holds(next.entries, next.bytes) {
-		if err := e.hand(); err != nil { // before entry is applied: a snapshot is of what was handed over
+		if err := e.hand(); err != nil { // before entry is applied: hand may make a snapshot of what it hands over
 			return err
 		}
 	}
@@ -379,7 +294,7 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 	return e.hand()
 }
 
-// hand hands over what was applied to be made durable.
+// hand hands pending to the writer.
 func (e *Engine) hand() error {
 	if len(e.pending) == 0 {
 		return nil
@@ -391,3 +306,114 @@ func (e *Engine) hand() error {
 	e.pending, e.load = e.pending[:0], load{}
 	return e.snapshotIfDue()
 }
+
+// snapshotIfDue begins a snapshot of the state if one is due. It first waits until the state's last entry is durable:
+// Open refuses a log that ends before one of its snapshots. The error is the error of an append. A snapshot that fails
+// is no error but reported: the log has everything, and another one will be due.
+func (e *Engine) snapshotIfDue() error {
+	e.collect(false)
+	e.see(e.machine.Now())
+	if !e.isDue(e.machine) {
+		return nil
+	}
+	if e.keptByOthers(e.machine.Seq()) {
+		return nil
+	}
+	seq := e.machine.Seq()
+	if err := e.writer.await(seq); err != nil {
+		return err
+	}
+	position, err := e.log.RecordHash(context.Background(), seq)
+	e.keep(e.machine, position, err)
+	return nil
+}
+
+// begin takes the state over from the Standby, or recovers it from the log.
+func (e *Engine) begin(ctx context.Context) error {
+	defer e.leave()
+	if s := e.opts.Standby; s != nil && s.machine != nil {
+		return e.takeOver(ctx)
+	}
+	return e.recover(ctx, e.log, &e.opts, true)
+}
+
+// takeOver takes the state from the Standby, and applies the entries that have come since.
+func (e *Engine) takeOver(ctx context.Context) error {
+	s := e.opts.Standby
+	last, err := e.log.Last()
+	if err != nil {
+		return err
+	}
+	seq := s.machine.Seq()
+	if last < seq {
+		return &eventlog.DamagedError{Seq: last + 1, Err: fmt.Errorf(
+			"the log ends with entry %d, but this process has read entry %d in it: entries %d to %d are missing",
+			last, seq, last+1, seq)}
+	}
+	if err := s.isOf(ctx, e.log); err != nil {
+		return err
+	}
+	if e.opts.Snapshots != nil {
+		refused, err := findLoss(&snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry}, last)
+		if err != nil {
+			return err
+		}
+		s.recovery.Refused = append(s.recovery.Refused, refused...)
+	}
+	e.state, s.state = s.state, state{}
+	e.tell, e.shared = e.opts.report, e.opts.StandbysSnapshot
+	if err := e.read(ctx, e.log, &e.opts, s.applied); err != nil {
+		return err
+	}
+	e.opts.report(fmt.Sprintf("took over the state of entry %d, and read %d entries more", seq, e.machine.Seq()-seq))
+	return nil
+}
+
+// ready waits until entry seq is durable, and returns everything that has become due.
+func (e *Engine) ready(seq uint64) (Ready, error) {
+	if err := e.writer.await(seq); err != nil {
+		return e.stop(err)
+	}
+	commits, durable, err := e.writer.collect()
+	r := Ready{Commits: commits, Busy: e.busy, State: e.machine}
+	if err != nil {
+		e.failed = err
+		return r, err
+	}
+	if e.opts.Release == WhenDecided {
+		durable = e.machine.Seq()
+	}
+	r.Effects, r.Withdrawals = e.releases.upTo(e.machine, durable), e.releases.withdrawals(e.machine)
+	if at, ok := e.machine.Wake(); ok {
+		r.Wake = at
+	}
+	return r, nil
+}
+
+// stop records why the engine has stopped, and returns what has become durable.
+func (e *Engine) stop(why error) (Ready, error) {
+	e.failed = why
+	commits, _, _ := e.writer.collect() // the writer's error is in why, or Close returns it
+	return Ready{Commits: commits, State: e.machine}, why
+}
+
+// Close waits until nothing is on its way to the disk any more. The engine cannot be used after it. The error is that
+// of an append that failed, unless an earlier call has returned it. A snapshot that failed is reported
+// (Options.Report).
+//
+// What becomes durable during Close comes in no Ready. A driver that wants all of it calls Sync before. Close does not
+// close the log: the caller that opened the log does, after Close.
+func (e *Engine) Close() error {
+	err := e.writer.stop()
+	e.collect(true)
+	var told *AppendError
+	if e.closed || errors.As(e.failed, &told) {
+		err = nil
+	}
+	if e.closed = true; e.failed == nil {
+		e.failed = errClosed
+	}
+	return err
+}
+
+var errClosed = errors.New("it was closed")

@@ -11,23 +11,23 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// Recovery is what Open made the state of.
+// Recovery says how Open recovered the state, and what it is.
 type Recovery struct {
-	// Snapshot is the entry of the snapshot that was restored, 0 if the whole log was read.
+	// Snapshot is the entry of the snapshot that was restored; 0 if the whole log was read.
 	Snapshot uint64
 	// Entries is how many entries were read and applied.
 	Entries uint64
 	// Refused says, newest first, which snapshots could not be used and why.
 	Refused []error
-	// Began is the time of the entry that begins the epoch: that of the call of Open, or of the log's last entry before
-	// it if that is later.
+	// Began is the time of the entry that begins the epoch. It is the time that Open was given, or the time of the
+	// entry before it if that is later.
 	Began time.Time
-	// State is the state after that entry, for whoever has to compare it with the world. It may be read until the next
-	// call of the engine.
+	// State is the state after that entry. The driver compares it with the world. It may be read until the next call of
+	// the engine.
 	State *scheduler.Machine
 }
 
-// String says it in a line.
+// String returns a sentence for people.
 func (r Recovery) String() string {
 	from := "the whole log"
 	if r.Snapshot > 0 {
@@ -43,24 +43,15 @@ func (r Recovery) String() string {
 	return out
 }
 
-// A state is a Machine, what it was made of, and what is kept of it.
+// A state is a Machine, how it was recovered, and the keeper of its snapshots.
 type state struct {
 	machine  *scheduler.Machine
 	recovery Recovery
 	keeper
 }
 
-// begin makes the engine's state, of what a standby has followed or of the log.
-func (e *Engine) begin(ctx context.Context) error {
-	defer e.leave()
-	if s := e.opts.Standby; s != nil && s.machine != nil {
-		return e.takeOver(ctx)
-	}
-	return e.recover(ctx, e.log, &e.opts, true)
-}
-
-// recover makes the state of the newest snapshot that can be trusted and the entries after it. whole says that the log
-// has every entry that was acknowledged: a snapshot of a later one shows then that its end was lost.
+// recover restores the newest snapshot that can be trusted, and applies the entries after it. whole says that the log
+// has every entry that was acknowledged. A snapshot of a later entry is then proof that the log has lost its end.
 func (s *state) recover(ctx context.Context, log ReadLog, opts *Options, whole bool) error {
 	s.keeper = newKeeper(opts)
 	if err := s.restore(ctx, log, opts, whole); err != nil {
@@ -75,7 +66,7 @@ func (s *state) recover(ctx context.Context, log ReadLog, opts *Options, whole b
 	return nil
 }
 
-// read applies the entries of a log behind the state's, and tells applied of each, unless that is nil.
+// read applies the entries of a log after the state's last one, and calls applied for each, unless it is nil.
 func (s *state) read(ctx context.Context, log ReadLog, opts *Options, applied func(eventlog.Entry) error) error {
 	for entry, err := range log.Read(ctx, s.machine.Seq()+1) {
 		if err != nil {
@@ -98,8 +89,8 @@ func (s *state) read(ctx context.Context, log ReadLog, opts *Options, applied fu
 	return nil
 }
 
-// restore tries the snapshots, newest first. It leaves an empty Machine if none can be used; what is wrong with
-// them is no error. But that there is a good one of an entry that the log has not is damage of a whole log.
+// restore tries the snapshots, newest first. It leaves an empty Machine if none can be used. A snapshot that cannot be
+// used is no error. A good snapshot of an entry that a whole log lacks is one: the log is damaged.
 func (s *state) restore(ctx context.Context, log ReadLog, opts *Options, whole bool) error {
 	s.machine = scheduler.New(opts.Registry)
 	if opts.Snapshots == nil {
@@ -132,17 +123,11 @@ func (s *state) restore(ctx context.Context, log ReadLog, opts *Options, whole b
 	return nil
 }
 
-// findLoss looks for snapshots of entries behind last, the log's last one. One that is whole shows that they were lost.
+// findLoss looks for snapshots of entries after last, the log's last one. A good one proves that these were lost.
 func findLoss(series *snapshot.Series, last uint64) (refused []error, err error) {
 	lost, refused, err := series.Beyond(last)
 	if lost != nil {
 		return nil, &eventlog.DamagedError{Seq: last + 1, Err: lost}
 	}
 	return refused, err
-}
-
-func (o *Options) report(message string) {
-	if o.Report != nil {
-		o.Report(message)
-	}
 }

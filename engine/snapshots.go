@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,9 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// A writing is a snapshot on its way to its store. The state was copied between two steps; packing it and
-// bringing it to the disk takes about a third of the whole, and needs the Machine no more: it is done beside
-// the engine's own work, one at a time.
+// A writing is a snapshot on its way to its store. The state is copied between two steps. To pack it and write it takes
+// about a third of the whole time and no longer needs the Machine. So a goroutine does that, one snapshot at a time.
 type writing struct {
 	seq     uint64
 	scratch []byte // the state's memory, for the next one
@@ -25,17 +22,17 @@ type writing struct {
 // A keeper keeps snapshots of a state.
 type keeper struct {
 	store   snapshot.Store // nil for none
-	every   uint64         // entries after which the next one is due; 0: that alone makes none due
+	every   uint64         // entries after which the next one is due; 0 for no limit
 	age     time.Duration  // the same by the entries' time
 	tell    func(message string)
 	shared  bool          // a standby may write them, too
-	unkept  bool          // no snapshots are made: a plugin has a memory that they do not hold
-	at      uint64        // the last entry of which a snapshot was made, or tried
-	time    eventlog.Time // that entry's; without one, the first entry's
+	unkept  bool          // no snapshots are made, because they would lack what a plugin remembers
+	at      uint64        // the last entry at which a snapshot was made, or tried
+	time    eventlog.Time // that entry's time; without one, the first entry's
 	writing *writing      // the snapshot under way
 	scratch []byte        // memory for the next one
 	foreign []uint64      // snapshots that were refused because they are not of this log
-	looking chan uint64   // what others have written is looked for: receives the newest; nil if nothing is
+	looking chan uint64   // receives the newest snapshot that others have written; nil unless a search is under way
 }
 
 func newKeeper(opts *Options) keeper {
@@ -43,36 +40,14 @@ func newKeeper(opts *Options) keeper {
 		shared: opts.StandbysSnapshot}
 }
 
-// see notes the time of an entry: the first one is that from which the age of the first snapshot counts.
+// see notes the time of an entry. The age of the first snapshot counts from the first entry that is seen.
 func (k *keeper) see(t eventlog.Time) {
 	if k.time == 0 {
 		k.time = t
 	}
 }
 
-// snapshotIfDue begins a snapshot of the state if it is time for one. It first waits until that state's last entry is
-// durable: a log that ends before one of its snapshots has lost its end, and is refused. The error is that of an
-// append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be
-// due.
-func (e *Engine) snapshotIfDue() error {
-	e.collect(false)
-	e.see(e.machine.Now())
-	if !e.isDue(e.machine) {
-		return nil
-	}
-	if e.keptByOthers(e.machine.Seq()) {
-		return nil
-	}
-	seq := e.machine.Seq()
-	if err := e.writer.await(seq); err != nil {
-		return err
-	}
-	position, err := e.log.RecordHash(context.Background(), seq)
-	e.keep(e.machine, position, err)
-	return nil
-}
-
-// leave, for an engine, has snapshots that a standby writes, too, be due later here: they are written by then.
+// leave makes snapshots due later, if a standby writes them, too. The engine calls it, so that the standby is first.
 func (k *keeper) leave() {
 	if k.shared {
 		k.every += k.every / 4
@@ -80,8 +55,8 @@ func (k *keeper) leave() {
 	}
 }
 
-// keptByOthers reports whether no snapshot is to be begun now that is due: because a standby has written one meanwhile,
-// of an entry up to last, or because that is not known yet. It never waits.
+// keptByOthers reports whether a snapshot that is due need not be made now: because a standby has written one of an
+// entry up to last, or because that is not known yet. It never waits.
 func (k *keeper) keptByOthers(last uint64) bool {
 	if !k.shared {
 		return false
@@ -112,7 +87,8 @@ func (k *keeper) keptByOthers(last uint64) bool {
 	return true
 }
 
-// keep begins a snapshot of a state whose last entry is durable and has a hash, or err if that is not known.
+// keep begins a snapshot of a state. position is the hash of the record of its last entry, which is durable; err says
+// why the hash is not known.
 func (k *keeper) keep(m *scheduler.Machine, position [32]byte, err error) {
 	k.at, k.time = m.Seq(), m.Now()
 	if err != nil {
@@ -127,7 +103,7 @@ func (k *keeper) keep(m *scheduler.Machine, position [32]byte, err error) {
 	k.write(s, k.at)
 }
 
-// write packs a snapshot and brings it to its store, beside the work on the state.
+// write starts a goroutine that packs a snapshot and puts it into the store.
 func (k *keeper) write(s *snapshot.Snapshot, seq uint64) {
 	k.scratch = nil
 	w, store := &writing{seq: seq, done: make(chan error, 1), foreign: k.foreign}, k.store
@@ -147,7 +123,7 @@ func (k *keeper) write(s *snapshot.Snapshot, seq uint64) {
 	}()
 }
 
-// isDue reports whether a snapshot is to be begun: enough entries, or enough of their time, have come since the last.
+// isDue reports whether it is time for a snapshot: enough entries, or enough of their time, have come since the last.
 func (k *keeper) isDue(m *scheduler.Machine) bool {
 	if k.store == nil || k.unkept || k.writing != nil {
 		return false
@@ -156,7 +132,7 @@ func (k *keeper) isDue(m *scheduler.Machine) bool {
 	return k.every > 0 && since >= k.every || k.age > 0 && since > 0 && m.Now().Sub(k.time) >= k.age
 }
 
-// collect takes in what became of the snapshot under way, if it has ended or the caller waits for that.
+// collect handles the end of the snapshot under way. With wait it waits for it; otherwise it returns if there is none.
 func (k *keeper) collect(wait bool) {
 	if wait && k.looking != nil {
 		<-k.looking
@@ -174,26 +150,6 @@ func (k *keeper) collect(wait bool) {
 	}
 	k.writing, k.scratch = nil, w.scratch
 }
-
-// Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of
-// an append, if no other call has returned it: also after another error, which had the engine stop while its last
-// entries were on their way. The engine cannot be used after it. What becomes durable during Close is in no Ready: a
-// driver that wants all of it calls Sync before. Close does not close the log: the caller that opened the log does,
-// after Close.
-func (e *Engine) Close() error {
-	err := e.writer.stop()
-	e.collect(true)
-	var told *AppendError
-	if e.closed || errors.As(e.failed, &told) {
-		err = nil
-	}
-	if e.closed = true; e.failed == nil {
-		e.failed = errClosed
-	}
-	return err
-}
-
-var errClosed = errors.New("it was closed")
 
 func noSnapshot(seq uint64, err error) string {
 	return fmt.Sprintf("no snapshot at entry %d: %v", seq, err)

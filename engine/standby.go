@@ -8,7 +8,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // FollowedLog is what a Standby needs of a log: one that another process writes, opened for reading.
@@ -18,8 +17,8 @@ type FollowedLog interface {
 }
 
 // A Standby has the state of a log that another process writes, and keeps it at the last durable entry, so that an
-// Engine can take the log over without reading it. It decides nothing and writes nothing but snapshots: those that are
-// due by Options, so that the writer of the log need not make them.
+// Engine can take the log over without reading it. It decides nothing. It writes nothing but snapshots that are due by
+// Options, so that the writer of the log need not make them.
 //
 // Recover is called first, then Follow. When Follow has returned, the Standby is given to Open as Options.Standby. Only
 // Seq may be called by other goroutines.
@@ -27,7 +26,7 @@ type Standby struct {
 	opts Options
 	state
 	position [32]byte                   // the hash of the last entry's record
-	applied  func(eventlog.Entry) error // Follow's
+	applied  func(eventlog.Entry) error // the argument of Follow
 	seq      atomic.Uint64
 }
 
@@ -35,8 +34,8 @@ type Standby struct {
 // Progress and Report.
 func NewStandby(opts Options) *Standby { return &Standby{opts: opts} }
 
-// Recover makes the state of the log's last entry, as far as the log knows it. A snapshot of a later entry is no error:
-// the writer may have made it meanwhile.
+// Recover brings the Standby to the state after the log's last entry, as far as this opening of the log knows it. A
+// snapshot of a later entry is no error: the writer may have made it meanwhile.
 func (s *Standby) Recover(ctx context.Context, log FollowedLog) error {
 	if err := s.recover(ctx, log, &s.opts, false); err != nil {
 		return fmt.Errorf("recover: %w", err)
@@ -49,11 +48,11 @@ func (s *Standby) Recover(ctx context.Context, log FollowedLog) error {
 	return nil
 }
 
-// Follow applies the log's entries as they become durable, and tells applied of each, until ctx ends; the error is
-// ctx's cause then. Those that Open applies behind them are told to it, too. An error of applied ends Follow, or Open.
-// Each record is checked to follow the one before it, by its number and by the hash that it carries.
-// With any other error the state is that of the last entry that was applied; Follow may be called again after one that
-// says nothing of damage.
+// Follow applies the log's entries as they become durable, and calls applied for each of them, until ctx ends. The
+// error is then ctx's cause. Open calls applied, too, for the entries that it reads after these. An error of applied
+// ends Follow, or Open. Follow checks of each record that it follows the one before it, by its number and by the hash
+// that it carries. After any error the state is the one after the last entry that was applied. Unless the error is
+// damage, Follow may be called again.
 func (s *Standby) Follow(ctx context.Context, log FollowedLog, applied func(eventlog.Entry) error) error {
 	s.applied = applied
 	last, err := log.Last()
@@ -91,48 +90,16 @@ func (s *Standby) Follow(ctx context.Context, log FollowedLog, applied func(even
 // Machine returns the state, to be read only, and not while Follow runs.
 func (s *Standby) Machine() *scheduler.Machine { return s.machine }
 
-// Seq returns the last entry of which the state is; 0 before Recover.
+// Seq returns the last entry that was applied; 0 before Recover.
 func (s *Standby) Seq() uint64 { return s.seq.Load() }
 
-// Position returns the hash of the record of the last entry of which the state is.
+// Position returns the hash of the record of the last entry that was applied.
 func (s *Standby) Position() [32]byte { return s.position }
 
-// Close waits for the snapshot that is under way. It is called in place of giving the Standby to Open.
+// Close waits for the snapshot that is under way. Callers must call it if they do not give the Standby to Open.
 func (s *Standby) Close() { s.collect(true) }
 
-// takeOver makes the engine's state of what its Standby has, and of the entries that have come since.
-func (e *Engine) takeOver(ctx context.Context) error {
-	s := e.opts.Standby
-	last, err := e.log.Last()
-	if err != nil {
-		return err
-	}
-	seq := s.machine.Seq()
-	if last < seq {
-		return &eventlog.DamagedError{Seq: last + 1, Err: fmt.Errorf(
-			"the log ends with entry %d, but this process has read entry %d in it: entries %d to %d are missing",
-			last, seq, last+1, seq)}
-	}
-	if err := s.isOf(ctx, e.log); err != nil {
-		return err
-	}
-	if e.opts.Snapshots != nil {
-		refused, err := findLoss(&snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry}, last)
-		if err != nil {
-			return err
-		}
-		s.recovery.Refused = append(s.recovery.Refused, refused...)
-	}
-	e.state, s.state = s.state, state{}
-	e.tell, e.shared = e.opts.report, e.opts.StandbysSnapshot
-	if err := e.read(ctx, e.log, &e.opts, s.applied); err != nil {
-		return err
-	}
-	e.opts.report(fmt.Sprintf("took over the state of entry %d, and read %d entries more", seq, e.machine.Seq()-seq))
-	return nil
-}
-
-// isOf returns an error if the entry of which the state is stands in a log as another one.
+// isOf returns an error if the log has another entry where the state's last entry should be.
 func (s *Standby) isOf(ctx context.Context, log ReadLog) error {
 	seq := s.machine.Seq()
 	position, err := log.RecordHash(ctx, seq)

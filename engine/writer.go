@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,22 +10,54 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// How many entries, and bytes of payload, may be on their way to the disk. A caller with more to hand over waits. The
-// entries are some hundredths of a second of a fast scheduler's work, and a few megabytes if they are of a usual size.
-// More bytes than that are in flight only if they were handed over at once.
+// maxAppend is the largest number of entries in one append. An append is a commit: a reader, or a process after a
+// crash, sees all of it or nothing. The same holds for the entries of a step, which are always in one append, unless
+// there are more than maxAppend.
+const maxAppend = 4096
+
+// maxInFlight and maxInFlightBytes limit how many entries, and bytes of payload, may be on their way to the disk. A
+// caller with more to hand over waits. The limit is some hundredths of a second of a fast scheduler's work, and a few
+// megabytes of entries of the usual size. Only entries that are handed over in one call may be more bytes than that.
 const (
 	maxInFlight      = 4 * maxAppend
 	maxInFlightBytes = 64 << 20
 )
 
-// A writer brings entries to the log beside the engine's own work, in order, one append after the other. Each append
-// takes all that has come meanwhile, as far as one append takes it (limit): with nothing to do it is a single one at
-// once, and the slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a
-// step with at most that many entries all become durable or none. Its goroutine lives as long as there is something to
-// append.
+// A Commit is what one append made durable. Where one Commit ends and the next one begins depends on the speed of the
+// disk. Only the entries, one after the other, are the same in every run.
+type Commit struct {
+	// Entries are the entries of the append, at least one. The slice is the caller's, the payloads are the Machine's.
+	Entries []eventlog.Entry
+	// At is the time at which the append succeeded, by Options.Clock; zero without a clock.
+	At time.Time
+}
+
+// Last returns the sequence number of the last entry.
+func (c Commit) Last() uint64 { return c.Entries[len(c.Entries)-1].Seq }
+
+// AppendError says that an append failed. No effect of its entries, or of later ones, was given out as durable. Every
+// entry before First is durable. Whether the log has First to Last is not known until it is opened again. It has none
+// of the entries after Last.
+type AppendError struct {
+	First, Last uint64
+	Err         error
+}
+
+// Error implements error.
+func (e *AppendError) Error() string {
+	return fmt.Sprintf("append entries %d to %d: %v", e.First, e.Last, e.Err)
+}
+
+// Unwrap returns the log's error.
+func (e *AppendError) Unwrap() error { return e.Err }
+
+// A writer appends entries to the log in a goroutine of its own, in order, one append after the other. Each append
+// takes all entries that have come meanwhile, up to limit. So a single entry is appended at once, and the slower the
+// disk is, the more entries share a commit. The entries of one call of put are always in one append. The goroutine
+// lives as long as there is something to append.
 //
-// Of an entry it reads the header and the Encoding, which is not changed any more, and never the payload, which the
-// Machine goes on to use: encoding an object there would race with plugins that read it.
+// The writer reads the header and the Encoding of an entry, which nobody changes any more. It never reads the payload,
+// which the Machine goes on to use: encoding an object here would race with plugins that read it.
 type writer struct {
 	log      Log
 	limit    eventlog.Limit   // of one append: the log's, and maxAppend entries
@@ -33,9 +66,9 @@ type writer struct {
 	batch    []eventlog.Entry
 
 	mu      sync.Mutex
-	changed sync.Cond        // of what follows
+	changed sync.Cond        // signals changes of the fields below
 	queue   []eventlog.Entry // not taken yet
-	parts   []load           // what queue was handed over in
+	parts   []load           // the calls of put that queue came from
 	taken   load             // the append under way
 	flying  load             // queue and taken
 	running bool
@@ -44,7 +77,7 @@ type writer struct {
 	failed  *AppendError // nothing is appended after it
 }
 
-// A load is a number of entries, and what their payloads take.
+// A load is a number of entries, and the size of their payloads.
 type load struct{ entries, bytes int }
 
 func (l load) plus(m load) load  { return load{l.entries + m.entries, l.bytes + m.bytes} }
@@ -59,7 +92,7 @@ func newWriter(log Log, durable uint64) *writer {
 	return w
 }
 
-// put hands entries over, no more than limit holds, which are copied. It waits while there are too many already.
+// put adds entries, no more than limit holds, and copies their headers. It waits while too many are in flight.
 func (w *writer) put(entries []eventlog.Entry) error {
 	part := load{entries: len(entries)}
 	for i := range entries {
@@ -82,7 +115,7 @@ func (w *writer) put(entries []eventlog.Entry) error {
 	return nil
 }
 
-// await waits until entry seq, which was put, is durable.
+// await waits until entry seq is durable. It must have been put.
 func (w *writer) await(seq uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +128,7 @@ func (w *writer) await(seq uint64) error {
 	return nil
 }
 
-// stop waits until the goroutine is gone: all that was put is durable, or an append has failed.
+// stop waits until the goroutine has ended: everything that was put is durable, or an append has failed.
 func (w *writer) stop() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +141,7 @@ func (w *writer) stop() error {
 	return nil
 }
 
-// collect returns what became durable since it was last asked, with what state returns.
+// collect returns what became durable since the last call, and what state returns.
 func (w *writer) collect() (commits []Commit, durable uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +152,7 @@ func (w *writer) collect() (commits []Commit, durable uint64, err error) {
 	return commits, w.durable, nil
 }
 
-// state returns the last entry that is known to be durable, and how it failed, if it has.
+// state returns the last entry that is known to be durable, and the error of the append that failed, if one has.
 func (w *writer) state() (durable uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +168,7 @@ func (w *writer) run() {
 	}
 }
 
-// take moves what the next append holds to batch; false, and the goroutine is gone, if there is nothing.
+// take moves the entries of the next append to batch. It returns false if there are none, and the goroutine must end.
 func (w *writer) take() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +194,7 @@ func (w *writer) take() bool {
 	return true
 }
 
-// note notes what became of the append of batch.
+// note records how the append of batch ended.
 func (w *writer) note(err error) {
 	var commit Commit
 	if err == nil {
@@ -185,6 +218,6 @@ func (w *writer) note(err error) {
 	w.changed.Broadcast()
 	select {
 	case w.appended <- struct{}{}:
-	default: // one is waiting to be received
+	default: // an earlier message was not received yet
 	}
 }

@@ -60,13 +60,12 @@ type Arranger interface {
 
 // groups are the nodes in groups, for all pods of a profile.
 type groups struct {
-	ready  bool
-	since  uint64  // of World.Changed: every node that changed after grouping and before it is loose
-	cost   int     // looks at nodes that new groups would have saved, since grouping
-	places []int32 // of all nodes, group after group
-	first  []int32 // by group: the least of its places
-	loose  []int32 // places
-	single []bool  // by place: looked at by itself, as it is loose, or unusual in the class of the search under way
+	nodes  follower // all: the nodes are in groups, and every node that changed since is loose
+	cost   int      // looks at nodes that new groups would have saved, since grouping
+	places []int32  // of all nodes, group after group
+	first  []int32  // by group: the least of its places
+	loose  []int32  // places
+	single []bool   // by place: looked at by itself, as it is loose, or unusual in the class of the search under way
 
 	// In the search under way:
 	pass       []bool  // by group: every node of it that the class lets pass is feasible, single nodes aside
@@ -93,9 +92,8 @@ func (g *groups) of(group int32) []int32 {
 // follow makes the nodes loose that have changed, and groups all nodes if that is worth it. It returns false if the
 // search had better look at all nodes.
 func (g *groups) follow(c *search, nodes int) bool {
-	places, now, known := c.p.world.Changed(g.since)
-	g.since = now
-	if g.ready = g.ready && known && len(g.places) == nodes; g.ready {
+	places, all := g.nodes.changed(c, nodes)
+	if g.nodes.all = !all && len(g.places) == nodes; g.nodes.all {
 		for _, at := range places {
 			if !g.single[at] {
 				g.single[at] = true
@@ -131,7 +129,7 @@ func (g *groups) arrange(c *search, nodes int) bool {
 		}
 	}
 	clear(g.single)
-	g.loose, g.cost, g.ready = g.loose[:0], 0, true
+	g.loose, g.cost, g.nodes.all = g.loose[:0], 0, true
 	return true
 }
 
@@ -145,18 +143,18 @@ func (p *Profile) arranger() Arranger {
 	return nil
 }
 
-// foremost is the best node that a search has found so far.
-type foremost struct {
+// bestNode is the best node that a search has found so far.
+type bestNode struct {
 	any   bool
 	at    int32
 	total int32
 }
 
 // take compares with the nodes at places, whose totals are given.
-func (b *foremost) take(places, totals []int32) {
+func (b *bestNode) take(places, totals []int32) {
 	for i, at := range places {
 		if total := totals[i]; !b.any || total > b.total || total == b.total && at < b.at {
-			*b = foremost{true, at, total}
+			*b = bestNode{true, at, total}
 		}
 	}
 }
@@ -258,7 +256,7 @@ func (c *search) singles() []int32 {
 
 // rankSingles looks at the nodes at places. After it the highest score is known of each plugin that normalizes, because
 // all other nodes have 0.
-func (c *search) rankSingles(r *ranking, nodes []fwk.NodeInfo, places []int32) (best foremost, ok bool) {
+func (c *search) rankSingles(r *ranking, nodes []fwk.NodeInfo, places []int32) (best bestNode, ok bool) {
 	if !r.look(c, nodes, c.admitted(places)) {
 		return best, false
 	}
@@ -319,7 +317,7 @@ func (c *search) boundUsual(r *ranking) bool {
 
 // rankCandidates looks at the nodes of the groups that may refuse the pod, and of those that may have the best one, the
 // most promising ones first.
-func (c *search) rankCandidates(r *ranking, nodes []fwk.NodeInfo, best *foremost) bool {
+func (c *search) rankCandidates(r *ranking, nodes []fwk.NodeInfo, best *bestNode) bool {
 	g := &c.p.classes.groups
 	g.candidates, g.looked = g.candidates[:0], g.looked[:0]
 	for i, pass := range g.pass {
@@ -356,7 +354,7 @@ func (c *search) rankCandidates(r *ranking, nodes []fwk.NodeInfo, best *foremost
 }
 
 // maybeBest reports whether a node of the group may be better than the best one so far.
-func (g *groups) maybeBest(group int32, best *foremost) bool {
+func (g *groups) maybeBest(group int32, best *bestNode) bool {
 	bound, total := g.bounds[group], int64(best.total)
 	return !best.any || bound > total || bound == total && g.first[group] < best.at
 }
@@ -373,7 +371,7 @@ func (c *search) lookAt(group int32) {
 }
 
 // rankLooked compares the nodes of groups.looked with the best one so far.
-func (c *search) rankLooked(r *ranking, nodes []fwk.NodeInfo, best *foremost) bool {
+func (c *search) rankLooked(r *ranking, nodes []fwk.NodeInfo, best *bestNode) bool {
 	places := c.p.classes.groups.looked
 	if len(places) == 0 {
 		return true

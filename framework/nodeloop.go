@@ -18,7 +18,7 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 		return nil
 	}
 	if c.class != nil {
-		c.surveyFilters(nodes)
+		c.surveyFilters(nodes, nil)
 	}
 	next := start % n
 	for range n {
@@ -34,7 +34,7 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 		if status == nil {
 			c.feasible = append(c.feasible, node)
 			if c.class != nil {
-				c.feasibleAt = append(c.feasibleAt, at)
+				c.feasibleAt = append(c.feasibleAt, int32(at))
 			}
 			if len(c.feasible) >= limit {
 				return nil
@@ -121,7 +121,7 @@ func (c *search) scoreNodes(scorers []scorer, nodes []fwk.NodeInfo, lists []fwk.
 	for i, node := range nodes {
 		at := 0
 		if c.class != nil {
-			at = c.feasibleAt[i]
+			at = int(c.feasibleAt[i])
 		}
 		if status := c.scoreAt(scorers, at, node, raw); status != nil {
 			c.trace.failed("Score", node.Node().Name, status)

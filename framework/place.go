@@ -65,7 +65,7 @@ type search struct {
 	// among all nodes. By scorer, its place among the scorers of the class, -1 for one that stands apart.
 	inside        []entry[fwk.FilterPlugin]
 	outsideAt     []int
-	feasibleAt    []int
+	feasibleAt    []int32
 	affine        bool // of the filters, InterPodAffinity has something to say
 	insideScorers []scorer
 	insideAt      []int

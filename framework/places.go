@@ -8,20 +8,6 @@ import (
 
 // What a ranking asks of the nodes at some places, which are mostly those that have changed, and sometimes all.
 
-// PlaceSurveyor may be implemented by a Surveyor that is also quick at some of the nodes, because it keeps what it
-// reads of them from survey to survey. Places are indices in the list of nodes.
-type PlaceSurveyor interface {
-	Surveyor
-	// ReadNodes tells that only the nodes at places may have changed since it was last called, or since another survey
-	// of all nodes: what the two methods below say of the others rests on what was read before. Some places may be told
-	// more than once, but if there are as many as nodes, they are those of all.
-	ReadNodes(nodes []fwk.NodeInfo, places []int32)
-	// SurveyFilterAt is SurveyFilter for the nodes at places, none of them twice. It sets pass at those, true or false.
-	SurveyFilterAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, pass []bool) bool
-	// SurveyScoreAt is SurveyScore for the nodes at places.
-	SurveyScoreAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, scores []int64) bool
-}
-
 // findPlaceSurveyors notes the plugins that implement PlaceSurveyor.
 func (p *Profile) findPlaceSurveyors() {
 	for _, point := range []ExtensionPoint{Filter, Score} {
@@ -61,21 +47,36 @@ func (m *classes) distinct(places []int32, nodes int) []int32 {
 	return out
 }
 
-// learned is up to where something is known of all nodes.
-type learned struct {
-	all        bool   // it was known of all nodes once
-	since      uint64 // of World.Changed
-	rehearsals uint64 // classes.rehearsals then: in a rehearsal something else may be learned of a node
+// follower follows the nodes that change, for a memo of all nodes.
+type follower struct {
+	all   bool   // the memo had all nodes once
+	since uint64 // of World.Changed at the last call of changed
 }
 
-// behind returns the places of the nodes of which something else may have to be learned, and notes that it was.
-func (l *learned) behind(c *search, nodes int) []int32 {
-	m := &c.p.classes
-	places, now, known := c.p.world.Changed(l.since)
-	if !l.all || l.rehearsals != m.rehearsals || !known || len(places) >= nodes {
-		places = m.everywhere(nodes)
+// changed returns the places of the nodes that have changed since the last call, and which the memo has to take in now.
+// all reports that these are all nodes.
+func (f *follower) changed(c *search, nodes int) (places []int32, all bool) {
+	places, now, known := c.p.world.Changed(f.since)
+	all = !f.all || !known || len(places) >= nodes
+	*f = follower{all: true, since: now}
+	if all {
+		places = c.p.classes.everywhere(nodes)
 	}
-	*l = learned{all: true, since: now, rehearsals: m.rehearsals}
+	return places, all
+}
+
+// learned is a follower for a memo that rehearsals write to: after a rehearsal all nodes are taken in again.
+type learned struct {
+	follower
+	rehearsals uint64 // classes.rehearsals at the last call of behind
+}
+
+// behind returns the places of the nodes that have to be taken in.
+func (l *learned) behind(c *search, nodes int) []int32 {
+	if l.rehearsals != c.p.classes.rehearsals {
+		*l = learned{rehearsals: c.p.classes.rehearsals}
+	}
+	places, _ := l.changed(c, nodes)
 	return places
 }
 
@@ -95,54 +96,6 @@ func (c *search) learn(nodes []fwk.NodeInfo) bool {
 		}
 	}
 	return true
-}
-
-// surveyFiltersAt asks for the filters that stand apart from the class, at places only.
-func (c *search) surveyFiltersAt(nodes []fwk.NodeInfo, places []int32) {
-	s := &c.survey
-	s.passes = sized(s.passes, len(c.filters))
-	clear(s.passes)
-	for n, i := range c.outsideAt {
-		for len(s.passed) <= n {
-			s.passed = append(s.passed, nil)
-		}
-		s.passed[n] = sized(s.passed[n], len(nodes))
-		known := false
-		if plugin, ok := c.filters[i].plugin.(PlaceSurveyor); ok {
-			known = plugin.SurveyFilterAt(c.state, nodes, places, s.passed[n])
-		} else if plugin, ok := c.filters[i].plugin.(Surveyor); ok && len(places) == len(nodes) {
-			clear(s.passed[n])
-			known = plugin.SurveyFilter(c.state, nodes, s.passed[n])
-		}
-		if known {
-			s.passes[i] = s.passed[n]
-		}
-	}
-}
-
-// surveyScoresAt asks for the scorers that stand apart from the class, at places only.
-func (c *search) surveyScoresAt(nodes []fwk.NodeInfo, places []int32) {
-	s := &c.survey
-	s.scores = sized(s.scores, len(c.scorers))
-	clear(s.scores)
-	for k, in := range c.insideAt {
-		if in >= 0 {
-			continue
-		}
-		for len(s.columns) <= k {
-			s.columns = append(s.columns, nil)
-		}
-		s.columns[k] = sized(s.columns[k], len(nodes))
-		known := false
-		if plugin, ok := c.scorers[k].plugin.(PlaceSurveyor); ok {
-			known = plugin.SurveyScoreAt(c.state, nodes, places, s.columns[k])
-		} else if plugin, ok := c.scorers[k].plugin.(Surveyor); ok && len(places) == len(nodes) {
-			known = plugin.SurveyScore(c.state, nodes, s.columns[k])
-		}
-		if known {
-			s.scores[k] = s.columns[k]
-		}
-	}
 }
 
 // passes returns what the survey knows of the filters that stand apart from the class; all is false if one of these has

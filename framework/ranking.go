@@ -48,8 +48,7 @@ type ranking struct {
 	filters []int  // ids of the plugins that it was made with; with others it begins empty
 	scorers []int
 
-	ready bool   // all nodes have been ranked once
-	since uint64 // of World.Changed: every node that changed before is ranked
+	nodes follower // all: all nodes are ranked
 
 	totals   maxTree // by node, as World.Lister lists them; unranked if the node is not feasible
 	refusal  []int32 // by node: the number of the reason in refused, 0 if it is feasible
@@ -147,7 +146,7 @@ func (c *search) refuseEach(nodes []fwk.NodeInfo, out *Placement, why func(at in
 // last, has one that is forgotten.
 func (m *classes) rankingOf(t *template) *ranking {
 	if !t.again {
-		m.passing.ready = false
+		m.passing.nodes.all = false
 		return &m.passing
 	}
 	r, ok := m.rankings[t.key]
@@ -215,14 +214,12 @@ func (r *ranking) fits(c *search, nodes int) bool {
 // update looks at the nodes that have changed and gives them their places. It returns false if a plugin failed, or gave
 // a score that it may not give.
 func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
-	m := &c.p.classes
-	places, now, known := c.p.world.Changed(r.since)
-	anew := !r.ready || !known || len(places) >= len(nodes)
-	if r.since = now; anew {
-		places = m.everywhere(len(nodes))
+	places, anew := r.nodes.changed(c, len(nodes))
+	r.nodes.all = false // until all is done
+	if anew {
 		r.reset()
 	} else {
-		places = m.distinct(places, len(nodes))
+		places = c.p.classes.distinct(places, len(nodes))
 		for _, at := range places {
 			r.forget(at)
 		}
@@ -239,6 +236,7 @@ func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 	}
 	if !anew && !moved {
 		r.move(c, places)
+		r.nodes.all = true
 		return true
 	}
 	if !anew && !r.shift(c, places) {
@@ -246,7 +244,7 @@ func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 	}
 	r.write(c, places)
 	r.totals.build()
-	r.ready = true
+	r.nodes.all = true
 	return true
 }
 
@@ -259,7 +257,7 @@ func (r *ranking) reset() {
 // begin forgets what is counted of nodes, and leaves what is said of each one.
 func (r *ranking) begin() {
 	r.refused.reset()
-	r.feasible, r.ready = 0, false
+	r.feasible, r.nodes.all = 0, false
 	for i := range r.scales {
 		s := &r.scales[i]
 		clear(s.count)
@@ -284,7 +282,7 @@ func (r *ranking) forget(at int32) {
 // look filters and scores the nodes at places. It leaves in c.rankedAt those that are feasible, and in c.fixed, for
 // each of these, the part of its total that does not depend on other nodes.
 func (r *ranking) look(c *search, nodes []fwk.NodeInfo, places []int32) bool {
-	c.surveyFiltersAt(nodes, places)
+	c.surveyFilters(nodes, places)
 	c.p.ranked += len(places)
 	c.rankedAt = c.rankedAt[:0]
 	passes, asked := c.passes()
@@ -310,7 +308,7 @@ func (r *ranking) look(c *search, nodes []fwk.NodeInfo, places []int32) bool {
 func (r *ranking) scoreAll(c *search, nodes []fwk.NodeInfo) bool {
 	c.fixed = sized(c.fixed, len(c.rankedAt))
 	clear(c.fixed)
-	c.surveyScoresAt(nodes, c.rankedAt)
+	c.surveyScores(nodes, c.rankedAt)
 	if len(c.insideScorers) > 0 {
 		for _, at := range c.rankedAt {
 			if n := &c.class.nodes[at]; n.scored != n.filtered {
@@ -322,7 +320,7 @@ func (r *ranking) scoreAll(c *search, nodes []fwk.NodeInfo) bool {
 	}
 	next := 0
 	for k := range c.scorers {
-		if !c.columnAt(k, nodes) {
+		if !c.readColumn(k, nodes, c.rankedAt) {
 			return false
 		}
 		if next < len(r.scales) && r.scales[next].scorer == k {
@@ -340,33 +338,6 @@ func (r *ranking) scoreAll(c *search, nodes []fwk.NodeInfo) bool {
 			}
 			c.fixed[i] += int32(score * weight)
 		}
-	}
-	return true
-}
-
-// columnAt fills the column with the k-th scorer's raw scores of the nodes of c.rankedAt. It returns false if a plugin
-// failed.
-func (c *search) columnAt(k int, nodes []fwk.NodeInfo) bool {
-	c.column = sized(c.column, len(c.rankedAt))
-	if in := c.insideAt[k]; in >= 0 {
-		raw, n := c.class.raw, len(c.insideScorers)
-		for i, at := range c.rankedAt {
-			c.column[i] = raw[int(at)*n+in]
-		}
-		return true
-	}
-	if all := c.survey.scores[k]; all != nil {
-		for i, at := range c.rankedAt {
-			c.column[i] = all[at]
-		}
-		return true
-	}
-	for i, at := range c.rankedAt {
-		score, status := c.scorers[k].plugin.Score(c.ctx, c.state, c.pod, nodes[at])
-		if !status.IsSuccess() {
-			return false
-		}
-		c.column[i] = score
 	}
 	return true
 }

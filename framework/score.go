@@ -45,19 +45,18 @@ func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
 		return false
 	}
 	c.apportion(c.scorers)
-	c.surveyScores(nodes)
+	c.surveyScores(nodes, nil)
 	if len(c.insideScorers) > 0 {
 		for i, at := range c.feasibleAt {
-			if _, status := c.class.score(c, at, c.feasible[i]); status != nil {
+			if _, status := c.class.score(c, int(at), c.feasible[i]); status != nil {
 				return false
 			}
 		}
 	}
 	c.totals = sized(c.totals, len(c.feasible))
 	clear(c.totals)
-	c.column = sized(c.column, len(c.feasible))
 	for k := range c.scorers {
-		if !c.readScores(k) || !c.normalizeColumn(k) {
+		if !c.readColumn(k, nodes, c.feasibleAt) || !c.normalizeColumn(k) {
 			return false
 		}
 		weight := c.scorers[k].weight
@@ -76,32 +75,6 @@ func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
 	}
 	out.Node, out.Score = c.feasible[best].Node().Name, c.totals[best]
 	out.Rejections = c.tally.rejections()
-	return true
-}
-
-// readScores fills the column with the k-th scorer's raw scores of the feasible nodes. It returns false if a plugin
-// failed.
-func (c *search) readScores(k int) bool {
-	if in := c.insideAt[k]; in >= 0 {
-		raw, n := c.class.raw, len(c.insideScorers)
-		for i, at := range c.feasibleAt {
-			c.column[i] = raw[at*n+in]
-		}
-		return true
-	}
-	if all := c.survey.scores[k]; all != nil {
-		for i, at := range c.feasibleAt {
-			c.column[i] = all[at]
-		}
-		return true
-	}
-	for i, node := range c.feasible {
-		score, status := c.scorers[k].plugin.Score(c.ctx, c.state, c.pod, node)
-		if !status.IsSuccess() {
-			return false
-		}
-		c.column[i] = score
-	}
 	return true
 }
 

@@ -17,13 +17,27 @@ type Surveyor interface {
 	SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool
 }
 
+// PlaceSurveyor may be implemented by a Surveyor that is also quick at some of the nodes, because it keeps what it
+// reads of them from survey to survey. Places are indices in the list of nodes.
+type PlaceSurveyor interface {
+	Surveyor
+	// ReadNodes tells that only the nodes at places may have changed since it was last called, or since another survey
+	// of all nodes: what the two methods below say of the others rests on what was read before. Some places may be told
+	// more than once, but if there are as many as nodes, they are those of all.
+	ReadNodes(nodes []fwk.NodeInfo, places []int32)
+	// SurveyFilterAt is SurveyFilter for the nodes at places, none of them twice. It sets pass at those, true or false.
+	SurveyFilterAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, pass []bool) bool
+	// SurveyScoreAt is SurveyScore for the nodes at places.
+	SurveyScoreAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, scores []int64) bool
+}
+
 // ColumnNormalizer may be implemented by a Surveyor whose NormalizeScore needs no names of nodes. It is asked only for
 // scores of which SurveyScore gave some.
 type ColumnNormalizer interface {
 	// NormalizeColumn does what NormalizeScore does to the scores of the feasible nodes; at are their places in the
 	// list that SurveyScore was given. It returns false, and has changed nothing, if it cannot: then NormalizeScore is
 	// asked.
-	NormalizeColumn(state fwk.CycleState, at []int, column []int64) bool
+	NormalizeColumn(state fwk.CycleState, at []int32, column []int64) bool
 }
 
 // Changes may be implemented by the Handle: it tells plugins that keep what they know of nodes which have changed.
@@ -79,45 +93,80 @@ type survey struct {
 
 func (s *survey) reset() { s.passes, s.scores = s.passes[:0], s.scores[:0] }
 
-// surveyFilters asks for the filters that stand apart from the class.
-func (c *search) surveyFilters(nodes []fwk.NodeInfo) {
+// surveyFilters asks the filters that stand apart from the class, about the nodes at places, or about all nodes if
+// places is nil. Plugins have read the nodes at places before, see PlaceSurveyor.ReadNodes.
+func (c *search) surveyFilters(nodes []fwk.NodeInfo, places []int32) {
 	s := &c.survey
 	s.passes = sized(s.passes, len(c.filters))
 	clear(s.passes)
 	for n, i := range c.outsideAt {
-		plugin, ok := c.filters[i].plugin.(Surveyor)
-		if !ok {
-			continue
-		}
 		for len(s.passed) <= n {
 			s.passed = append(s.passed, nil)
 		}
 		s.passed[n] = sized(s.passed[n], len(nodes))
-		clear(s.passed[n])
-		if plugin.SurveyFilter(c.state, nodes, s.passed[n]) {
+		known := false
+		if plugin, ok := c.filters[i].plugin.(PlaceSurveyor); ok && places != nil {
+			known = plugin.SurveyFilterAt(c.state, nodes, places, s.passed[n])
+		} else if plugin, ok := c.filters[i].plugin.(Surveyor); ok && (places == nil || len(places) == len(nodes)) {
+			clear(s.passed[n])
+			known = plugin.SurveyFilter(c.state, nodes, s.passed[n])
+		}
+		if known {
 			s.passes[i] = s.passed[n]
 		}
 	}
 }
 
-// surveyScores asks for the scorers that stand apart from the class.
-func (c *search) surveyScores(nodes []fwk.NodeInfo) {
+// surveyScores asks the scorers that stand apart from the class, as surveyFilters does.
+func (c *search) surveyScores(nodes []fwk.NodeInfo, places []int32) {
 	s := &c.survey
 	s.scores = sized(s.scores, len(c.scorers))
 	clear(s.scores)
 	for k, in := range c.insideAt {
-		plugin, ok := c.scorers[k].plugin.(Surveyor)
-		if in >= 0 || !ok {
+		if in >= 0 {
 			continue
 		}
 		for len(s.columns) <= k {
 			s.columns = append(s.columns, nil)
 		}
 		s.columns[k] = sized(s.columns[k], len(nodes))
-		if plugin.SurveyScore(c.state, nodes, s.columns[k]) {
+		known := false
+		if plugin, ok := c.scorers[k].plugin.(PlaceSurveyor); ok && places != nil {
+			known = plugin.SurveyScoreAt(c.state, nodes, places, s.columns[k])
+		} else if plugin, ok := c.scorers[k].plugin.(Surveyor); ok && (places == nil || len(places) == len(nodes)) {
+			known = plugin.SurveyScore(c.state, nodes, s.columns[k])
+		}
+		if known {
 			s.scores[k] = s.columns[k]
 		}
 	}
+}
+
+// readColumn fills the column with the k-th scorer's raw scores of the nodes at places. It returns false if a plugin
+// failed.
+func (c *search) readColumn(k int, nodes []fwk.NodeInfo, places []int32) bool {
+	c.column = sized(c.column, len(places))
+	if in := c.insideAt[k]; in >= 0 {
+		raw, n := c.class.raw, len(c.insideScorers)
+		for i, at := range places {
+			c.column[i] = raw[int(at)*n+in]
+		}
+		return true
+	}
+	if all := c.survey.scores[k]; all != nil {
+		for i, at := range places {
+			c.column[i] = all[at]
+		}
+		return true
+	}
+	for i, at := range places {
+		score, status := c.scorers[k].plugin.Score(c.ctx, c.state, c.pod, nodes[at])
+		if !status.IsSuccess() {
+			return false
+		}
+		c.column[i] = score
+	}
+	return true
 }
 
 // sized returns a list of that length, in the memory of one that is not needed any more. What it holds is left over.

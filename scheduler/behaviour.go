@@ -6,6 +6,8 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it.
@@ -49,8 +51,9 @@ type BehaviourError struct {
 // Error implements error.
 func (e *BehaviourError) Error() string {
 	if e.Number < e.Lowest {
-		return fmt.Sprintf("it was decided by behaviour %d, which is older than this version reads (%d and later): "+
-			"read it with the program that wrote it, or start a new log", e.Number, e.Lowest)
+		return fmt.Sprintf("it was decided by behaviour %d, before the first release of Rollcall: this version knows "+
+			"behaviour %d and later: read it with the program that wrote it, or with one built from commit %s",
+			e.Number, e.Lowest, eventlog.LastPrerelease)
 	}
 	return fmt.Sprintf("it was decided by behaviour %d, and this version knows behaviours up to %d: "+
 		"use a newer version", e.Number, e.Highest)

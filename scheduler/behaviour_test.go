@@ -18,8 +18,8 @@ import (
 const oldLogs = "../test/compat/testdata"
 
 func TestEpochsOfOtherBehavioursAreRefused(t *testing.T) {
-	older := ", which is older than this version reads (10 and later): " +
-		"read it with the program that wrote it, or start a new log"
+	older := ", before the first release of Rollcall: this version knows behaviour 10 and later: " +
+		"read it with the program that wrote it, or with one built from commit " + eventlog.LastPrerelease
 	for number, want := range map[uint32]string{
 		0: "behaviour 1" + older, // the first one recorded no number
 		1: "behaviour 1" + older,

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/volumes"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
@@ -28,7 +29,7 @@ import (
 type profiles struct {
 	config  []byte // the configuration, as logged
 	byName  map[string]*framework.Profile
-	volumes map[string]*cluster.VolumeRecorder // by profile; what the running cycle reserves
+	volumes map[string]*volumes.Recorder // by profile; what the running cycle reserves
 	// otherPermits says that some profile has a Permit plugin beside the gang plugin.
 	otherPermits bool
 	// By profile: it filters nodes by all resources, so that too little free in all means no place.
@@ -38,7 +39,7 @@ type profiles struct {
 func noProfiles(config []byte) *profiles {
 	return &profiles{
 		config: config, byName: map[string]*framework.Profile{},
-		volumes: map[string]*cluster.VolumeRecorder{}, roomChecked: map[string]bool{},
+		volumes: map[string]*volumes.Recorder{}, roomChecked: map[string]bool{},
 	}
 }
 
@@ -136,7 +137,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 	lacks := func(name string) bool { return !prof.Has(framework.Filter, name) }
 	view.byNode = !slices.ContainsFunc(filtersByNode, lacks)
 	m.profiles.roomChecked[prof.Name()] = view.fits
-	recorder, ok, err := cluster.RecordVolumes(prof.Plugin(volumebinding.Name))
+	recorder, ok, err := volumes.Record(prof.Plugin(volumebinding.Name))
 	if err != nil {
 		return nil, fmt.Errorf("profile %q: %w", prof.Name(), err)
 	}

@@ -103,6 +103,7 @@ func TestInvariantsHoldInGeneratedHistories(t *testing.T) {
 	// any order: the histories have nothing to do with each other
 	for name, shape := range shapes() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			config := encodedConfig(t, shape.config)
 			rapid.Check(t, func(t *rapid.T) {
 				h := newHistory(t, shape, config)

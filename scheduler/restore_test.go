@@ -29,6 +29,7 @@ func TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			config := encodedConfig(t, shapes[name].config)
 			rapid.Check(t, func(t *rapid.T) {
 				h := newHistory(t, shapes[name], config)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
@@ -15,12 +16,18 @@ const stateVersion = 10
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
 // have the same hash.
 func (m *Machine) Hash() [32]byte {
-	state, err := m.AppendState(nil)
+	buf := states.Get().(*[]byte)
+	defer states.Put(buf)
+	state, err := m.AppendState((*buf)[:0])
 	if err != nil {
 		panic(fmt.Sprintf("encode the state after entry %d: %v", m.at.seq, err))
 	}
+	*buf = state
 	return sha256.Sum256(state)
 }
+
+// states has buffers for Hash, which would grow one to the size of the state each time.
+var states = sync.Pool{New: func() any { return new([]byte) }}
 
 // AppendState appends everything that a later entry or decision can depend on, in one canonical form. Restore
 // makes a Machine of it again. It fails for a state with an object that no log could have brought.

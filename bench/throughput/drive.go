@@ -74,7 +74,7 @@ func newDrive(o Options, log madeLog) *drive {
 func (d *drive) take(ready engine.Ready, err error) error {
 	for _, c := range ready.Commits {
 		if d.unbooked = d.book(c); d.unbooked != nil {
-			return d.unbooked
+			return errors.Join(d.unbooked, err)
 		}
 	}
 	d.effects, d.wake = append(d.effects, ready.Effects...), ready.Wake

@@ -24,25 +24,26 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// World is what the scheduler is told of.
+// World tells the scheduler what there is.
 type World interface {
-	// Synced is closed once it is known what there is. Nothing is decided before.
+	// Synced is closed once the first lists are complete. Nothing is decided before.
 	Synced() <-chan struct{}
-	// Changed gives one message for any number of changes.
+	// Changed receives one message for any number of changes.
 	Changed() <-chan struct{}
-	// Take returns the changes since the last call. The first one is the difference to what the scheduler knew.
+	// Take returns the changes since the last call. The first call returns the difference to the recovered state.
 	Take() []eventlog.Payload
 }
 
-// Effects is what carries out what was decided. None of its methods but Drain waits.
+// Effects carries out what was decided. None of its methods but Drain waits.
 type Effects interface {
 	// Carry takes on the Effects of a Ready, and no longer sends the evictions of its Withdrawals.
 	Carry(engine.Ready)
-	// Finished gives one message for any number of results.
+	// Finished receives one message for any number of results.
 	Finished() <-chan struct{}
 	// Take returns the results since the last call.
 	Take() []eventlog.Payload
-	// Drain waits until every effect that was given to Carry has its result, other than those that wait for others.
+	// Drain waits until every effect that was given to Carry has its result. It does not wait for effects that
+	// themselves wait for somebody else, such as for a volume.
 	Drain(context.Context) error
 }
 
@@ -50,25 +51,25 @@ type Effects interface {
 type Options struct {
 	// Engine is what the engine is opened with. Release and Decisions are set by Run.
 	Engine engine.Options
-	// Log is what is written.
+	// Log is the log to write.
 	Log engine.Log
-	// World returns the world, which first tells its difference to the recovered state. It is called once.
+	// World returns the world. It is called once, with the recovered state to compare the world with.
 	World func(engine.Recovery) (World, error)
 	// Effects carries out what was decided.
 	Effects Effects
 	// Observe receives every Ready that has Commits, before Effects does, in the loop's goroutine; nil is not called.
 	// It may read the Ready's State until it returns.
 	Observe func(engine.Ready)
-	// Clock stamps entries and wakes the loop; nil stands for the machine's.
+	// Clock stamps entries and wakes the loop; nil stands for the clock of this machine.
 	Clock clock.Clock
 	// Grace is how long a run that is to end waits for the effects that are under way.
 	Grace time.Duration
-	// Lost is closed when nothing may be sent any more, because another scheduler may be at work: the run ends then
+	// Lost is closed when nothing may be sent any more, because another scheduler may be at work. The run then ends
 	// without waiting for effects. The caller stops Effects at the same time. nil is never closed.
 	Lost <-chan struct{}
-	// Stage is told how far the run has come; nil is not called.
+	// Stage is called when the run enters a stage; nil is not called.
 	Stage func(Stage)
-	// Report is told what a person should know and what is no error.
+	// Report receives messages for people that are no errors.
 	Report func(message string)
 }
 
@@ -94,18 +95,17 @@ func (s Stage) String() string {
 	return [...]string{"recovering", "syncing", "scheduling", "draining", "ended"}[s]
 }
 
-// maxDecisions is how many decisions are made between two looks at the world. It bounds how long the effects of a
-// backlog's first decisions wait for its later ones: at 10,000 decisions a second, 50 ms.
+// maxDecisions limits the decisions of one turn. The effects of a backlog's first decisions do not wait for its last
+// ones: at 10,000 decisions a second, a turn takes 50 ms.
 const maxDecisions = 512
 
-// recoveryGC is the garbage collector's target while a log is recovered: nearly all that is allocated then stays.
+// recoveryGC is the garbage collector's target while a log is recovered. Nearly everything that is allocated then
+// stays, so there is little to collect.
 const recoveryGC = 300
 
-// Run recovers the state from the log, begins an epoch, and schedules until ctx is done or something fails. It returns
-// nil after an end that was asked for, when the outcomes of all effects are in the log; otherwise the error says what
-// is not. An append that failed is an *engine.AppendError.
-//
-// The end comes in order when ctx is done, and at once when Options.Lost is closed.
+// Run recovers the state from the log, begins an epoch, and schedules until ctx is done or something fails. When ctx is
+// done it ends in order, and returns nil if the results of all effects are in the log. When Options.Lost is closed it
+// ends at once. The error says what is not in the log. An append that failed is an *engine.AppendError.
 func Run(ctx context.Context, opts Options) error {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
@@ -130,9 +130,9 @@ type run struct {
 	base   time.Time // the time of entries when the clock said began
 }
 
-// now is the time of entries. It is the clock's, but it goes on steadily where that stands still or goes back: when the
-// clock is set, or when the log comes from a machine whose clock is ahead. Otherwise every backoff would last until the
-// clock has caught up.
+// now returns the time for entries. It is the clock's time while that goes on. While the clock is behind, because it
+// was set back or because the log comes from a machine whose clock is ahead, the time passes at the clock's speed from
+// where it was. Otherwise every backoff would last until the clock has caught up.
 func (r *run) now() time.Time {
 	steady := r.base.Add(r.Clock.Since(r.began))
 	now := r.Clock.Now()
@@ -160,7 +160,7 @@ func (r *run) run(ctx context.Context) error {
 	select {
 	case <-world.Synced():
 	case <-ctx.Done():
-		return nil // nothing was asked of anybody in this epoch
+		return nil // no effect was given out in this epoch
 	case <-r.Lost:
 		return nil // nor here
 	}
@@ -217,8 +217,8 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// step takes in what has come, decides, and hands on what has become due. The step is not ended by the run's context:
-// what was begun is in the log as a whole.
+// step takes in what has come, decides, and hands on what has become due. The run's context does not interrupt it, so
+// that the log has the step as a whole.
 func (r *run) step() error {
 	inputs := append(r.Effects.Take(), r.world.Take()...)
 	ready, err := r.engine.Advance(context.Background(), r.now(), inputs)
@@ -239,7 +239,7 @@ func (r *run) observe(ready engine.Ready) {
 	}
 }
 
-// wait returns when there may be something to do.
+// wait waits until there may be something to do.
 func (r *run) wait(ctx context.Context) {
 	var woken <-chan time.Time
 	if wake := r.ready.Wake; !wake.IsZero() {
@@ -262,7 +262,7 @@ func (r *run) wait(ctx context.Context) {
 	}
 }
 
-// drain decides nothing more, waits for the effects that are under way, and has their outcomes made durable. Effects
+// drain waits for the effects that are under way, and until their results are durable. It decides nothing more. Effects
 // whose decisions become durable meanwhile are left to the next epoch, which finds them outstanding.
 func (r *run) drain() error {
 	ctx, cancel := context.WithCancel(context.Background())

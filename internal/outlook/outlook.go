@@ -129,18 +129,6 @@ func (o *Outlook) sortEndings() {
 	})
 }
 
-// Free counts a pod, which stands on one of the nodes, as taken off it.
-func (o *Outlook) Free(p *cluster.Pod) {
-	for i := range o.nodes {
-		if o.nodes[i].name != p.Node {
-			continue
-		}
-		for k, amount := range o.amounts(p) {
-			o.nodes[i].free[k] += amount
-		}
-	}
-}
-
 // Keep counts a pod that has no node yet as if it started now on a node where room is kept for it: it ends when it
 // declares to, or never.
 func (o *Outlook) Keep(p *cluster.Pod, on string) {
@@ -302,24 +290,6 @@ func (o *Outlook) FitsEver() bool {
 		empty.nodes[i].free = empty.nodes[i].all
 	}
 	return empty.FitsNow()
-}
-
-// RoomForFirst returns how many pods like the first one find room now.
-func (o *Outlook) RoomForFirst() int {
-	total := 0
-	for i := range o.nodes {
-		if !o.nodes[i].fits[0] {
-			continue
-		}
-		room := -1
-		for k, need := range o.needs[0] {
-			if n := int(max(0, o.nodes[i].free[k]) / max(1, need)); need > 0 && (room < 0 || n < room) {
-				room = n
-			}
-		}
-		total += max(0, room)
-	}
-	return total
 }
 
 // placesAt is places at a time.

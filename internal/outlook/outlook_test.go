@@ -122,18 +122,6 @@ func TestPlacesTakeWhatComesFreeBeforeWhatIsFreeNow(t *testing.T) {
 	}
 }
 
-func TestRoomForFirstCountsPodsLikeTheFirst(t *testing.T) {
-	w := newWorld(t, 3)
-	w.runs("some", "3", 0, "n1")
-	o := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(w.pod("a", "2", 0)), nil)
-	if got := o.RoomForFirst(); got != 4 {
-		t.Errorf("room for %d, want 4: two on n0, none on n1, two on n2", got)
-	}
-	if got := len(o.PlacesNow()); got != 1 {
-		t.Errorf("%d places for one pod", got)
-	}
-}
-
 // TestTheEarliestTimeIsFoundThoughThereIsNoRoomLater has a gang whose two small members fit now. Once the large one
 // fits, which comes first, it takes their room.
 func TestTheEarliestTimeIsFoundThoughThereIsNoRoomLater(t *testing.T) {

@@ -1,8 +1,8 @@
 // Package survey counts what a log holds: entries by kind, objects by resource, Decisions by outcome, its epochs, its
 // times and its snapshots.
 //
-// It counts by the log's index, as far as that goes, and reads the other entries once. It judges none: package
-// logs/verify does that. A Report has a JSON form, and a text for people.
+// Package replay/history counts. This package adds what the files say, and judges nothing: package logs/verify does
+// that. A Report has a JSON form, and a text for people.
 //
 // Start reading at Take.
 package survey
@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // A Report says what a log holds.
@@ -104,13 +104,14 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	if r.Files, r.Bytes = size.Files, size.Bytes; log.IsStream() {
 		r.Files, r.Messages = 0, size.Files
 	}
-	first, end, err := r.countAll(ctx, log, last)
+	past := history.New(log, history.Options{Progress: func(seq uint64) { log.Progress("", seq, last) }})
+	t, err := past.Tally(ctx)
 	if err != nil {
 		return nil, err
 	}
+	r.take(t, log.Registry())
 	r.lookBefore(log)
 	if r.Entries > 0 {
-		r.First, r.Last, r.Span = first.String(), end.String(), end.Sub(first).Seconds()
 		if size.First == r.FirstSeq && r.Bundle == nil {
 			r.BytesPerDay = perDay(r.Bytes, r.Span)
 		}
@@ -118,58 +119,18 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	return r, nil
 }
 
-// countAll counts the entries in, and returns the times of the first and of the last one.
-func (r *Report) countAll(ctx context.Context, log *logs.Source, last uint64) (first, end eventlog.Time, err error) {
-	x, err := log.Index(ctx)
-	if err != nil {
-		return 0, 0, err
+// take notes what was counted, for a program that has some plugins.
+func (r *Report) take(t *history.Tally, has framework.Registry) {
+	r.Entries, r.LastSeq = t.Entries, t.Last.Seq
+	if first, last := t.First.Time, t.Last.Time; t.Entries > 0 {
+		r.First, r.Last, r.Span = first.String(), last.String(), last.Sub(first).Seconds()
 	}
-	if x != nil {
-		return r.addUp(ctx, log, x)
+	addCounts(r.Kinds, t.Kinds, eventlog.Kind.String)
+	addCounts(r.Resources, t.Resources, func(res eventlog.Resource) string { return string(res) })
+	addCounts(r.Outcomes, t.Outcomes, eventlog.Outcome.String)
+	for _, e := range t.Epochs {
+		r.addEpoch(e, has)
 	}
-	for e, err := range log.Read(ctx, r.FirstSeq) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-		if r.Entries++; r.Entries == 1 {
-			first = e.Time
-		}
-		end, r.LastSeq = e.Time, e.Seq
-		r.count(e, log.Registry())
-		log.Progress("", e.Seq, last)
-	}
-	return first, end, nil
-}
-
-// addUp is countAll by what an index says, which reads the entries that begin epochs. Damage is found where reading
-// the whole log would end: behind its last entry.
-func (r *Report) addUp(ctx context.Context, log *logs.Source, x index.Lookup) (first, end eventlog.Time, err error) {
-	var epochs []uint64
-	for _, f := range x.Facts() {
-		if r.Entries == 0 {
-			first = f.From
-		}
-		r.Entries += f.Last - f.First + 1
-		end, r.LastSeq = f.To, f.Last
-		addCounts(r.Kinds, f.Kinds, eventlog.Kind.String)
-		addCounts(r.Resources, f.Resources, func(res eventlog.Resource) string { return string(res) })
-		addCounts(r.Outcomes, f.Outcomes, eventlog.Outcome.String)
-		epochs = append(epochs, f.Epochs...)
-	}
-	for e, err := range x.Pick(ctx, epochs) {
-		if err != nil {
-			return 0, 0, err
-		}
-		r.addEpoch(e, log.Registry())
-	}
-	last, err := log.Last()
-	if err != nil {
-		return 0, 0, err
-	}
-	return first, end, log.Advise(log.DamageBehind(last))
 }
 
 func addCounts[K comparable](sums map[string]uint64, counts map[K]uint64, name func(K) string) {
@@ -185,19 +146,6 @@ func perDay(bytes int64, seconds float64) int64 {
 		return 0
 	}
 	return int64(float64(bytes) / seconds * (24 * time.Hour).Seconds())
-}
-
-// count counts an entry in, for a program that has some plugins.
-func (r *Report) count(e eventlog.Entry, has framework.Registry) {
-	r.Kinds[e.Kind().String()]++
-	switch p := e.Payload.(type) {
-	case *eventlog.Upserted:
-		r.Resources[string(p.Resource)]++
-	case *eventlog.Decision:
-		r.Outcomes[p.Outcome.String()]++
-	case *eventlog.EpochStarted:
-		r.addEpoch(e, has)
-	}
 }
 
 // addEpoch adds the epoch that an entry begins, if it does.

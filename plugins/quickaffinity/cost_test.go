@@ -36,7 +36,7 @@ func appPod(name, app string) *v1.Pod {
 	}
 }
 
-// apartPod is a pod that is to be apart, by node, from those that have the label.
+// apartPod is a pod that is to be apart, by node, from the pods that have the label.
 func apartPod(name string, labels map[string]string, key, value string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Labels: labels},
@@ -67,18 +67,18 @@ func (w *world) prepare(p *plugintest.Pair, pod *v1.Pod) fwk.CycleState {
 	w.TB.Helper()
 	w.Shown = w.Nodes
 	state := framework.NewCycleState()
-	_, status := p.Ours.PreFilter(plugintest.Quiet(), state, pod, w.Shown)
+	_, status := p.Ours.PreFilter(plugintest.Context(), state, pod, w.Shown)
 	if !status.IsSuccess() && !status.IsSkip() {
 		w.TB.Fatal(status)
 	}
-	if status := p.Ours.PreScore(plugintest.Quiet(), state, pod, w.Shown); !status.IsSuccess() && !status.IsSkip() {
+	if status := p.Ours.PreScore(plugintest.Context(), state, pod, w.Shown); !status.IsSuccess() && !status.IsSkip() {
 		w.TB.Fatal(status)
 	}
 	return state
 }
 
-// All namespaces are listed once, and later only the changed ones are looked at. Counts are dropped if the namespaces
-// that their pod selects, or the labels of its own namespace, have changed.
+// The plugin lists all namespaces once, and later reads only the changed ones. It drops counts if the namespaces that
+// their pod selects, or the labels of its own namespace, have changed.
 func TestOnlyCountsThatANamespaceChangesAreDropped(t *testing.T) {
 	w := zonedWorld(t, 10)
 	p := newPair(w, config.InterPodAffinityArgs{})
@@ -131,7 +131,7 @@ func TestOnlyCountsThatANamespaceChangesAreDropped(t *testing.T) {
 	}
 }
 
-// When a configuration comes that has other plugins made, those that were are told nothing more.
+// When a new configuration replaces the plugins, the informer no longer calls the old ones.
 func TestItIsToldOfNamespacesWhileItIsInUse(t *testing.T) {
 	w := zonedWorld(t, 1)
 	ctx, end := context.WithCancel(w.ctx)
@@ -156,7 +156,7 @@ func TestFilterAndScoreAllocateNothing(t *testing.T) {
 	w.Nodes[5].Node().Labels = nil
 	pod := appPod("p", "web")
 	state := w.prepare(p, pod)
-	ctx, refused, sum := plugintest.Quiet(), 0, int64(0)
+	ctx, refused, sum := plugintest.Context(), 0, int64(0)
 	if n := testing.AllocsPerRun(10, func() {
 		for _, node := range w.Nodes {
 			if !p.Ours.Filter(ctx, state, pod, node).IsSuccess() {

@@ -12,28 +12,27 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// namespaces are the labels of the namespaces, by name, as the memos know them. Memos are forgotten only for those that
-// change what their pods ask.
+// namespaces has the labels of the namespaces, by name, as the counts rest on them.
 type namespaces struct {
 	lister corelisters.NamespaceLister
 	labels map[string]labels.Set
 	news   *namespaceNews
-	listed int // how often all were listed, ever: what news is there to keep low
+	listed int // how often all were listed, ever: the news saves that
 }
 
-// namespaceNews is which namespaces there is news of since they were looked at. An informer tells it, which
-// kube-scheduler runs in a goroutine of its own, and Rollcall within the change.
+// namespaceNews names the namespaces that have changed since the last take. The informer calls tell. kube-scheduler runs
+// it in a goroutine of its own, and Rollcall within the change.
 type namespaceNews struct {
 	some  atomic.Bool
 	mutex sync.Mutex
 	names map[string]bool
 	all   bool // they are too many to be named
 
-	ended func() error // not nil: the plugin is not in use any more
-	leave func()       // no more is to be told
+	ended func() error // an error: the plugin is no longer in use
+	leave func()       // takes the handler away from the informer
 }
 
-// maxNews is how many namespaces are named that there is news of. When there is news of more, all are listed.
+// maxNews bounds how many namespaces are named. When more have changed, update lists all.
 const maxNews = 1024
 
 // namespaceChange is a namespace that has other labels than before, or has come or gone.
@@ -43,7 +42,7 @@ type namespaceChange struct {
 	was, is       bool // it is there
 }
 
-// watch returns what the informer tells of namespaces until the context ends.
+// watch follows the namespaces until the context ends.
 func watch(ctx context.Context, informer cache.SharedIndexInformer) (*namespaceNews, error) {
 	n := &namespaceNews{all: true, ended: ctx.Err}
 	n.some.Store(true)
@@ -54,7 +53,7 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer) (*namespaceN
 	})
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	n.leave = func() { _ = informer.RemoveEventHandler(registration) } // if it stays, it is told in vain
+	n.leave = func() { _ = informer.RemoveEventHandler(registration) } // if it fails, tell returns early
 	return n, err
 }
 
@@ -79,7 +78,7 @@ func (n *namespaceNews) tell(obj any) {
 	n.some.Store(true)
 }
 
-// take returns the names there is news of; all says that it may be any.
+// take returns the names of the changed namespaces; all says that any may have changed.
 func (n *namespaceNews) take() (names map[string]bool, all bool) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -89,7 +88,7 @@ func (n *namespaceNews) take() (names map[string]bool, all bool) {
 	return names, all
 }
 
-// update looks at the namespaces that there is news of, and returns those that are not as they were.
+// update reads the namespaces that may have changed, and returns the changes.
 func (n *namespaces) update() (changes []namespaceChange, err error) {
 	if !n.news.some.Load() {
 		return nil, nil
@@ -97,18 +96,18 @@ func (n *namespaces) update() (changes []namespaceChange, err error) {
 	names, all := n.news.take()
 	if all {
 		if names, err = n.list(); err != nil {
-			n.news.tell(nil) // it is to be asked again
+			n.news.tell(nil) // the next update tries again
 			return nil, err
 		}
 	}
 	if n.labels == nil {
 		n.labels = map[string]labels.Set{}
 	}
-	// any order: each change is looked at by itself
+	// any order: each change is judged by itself
 	for name := range names {
 		c := namespaceChange{name: name}
 		c.before, c.was = n.labels[name]
-		now, err := n.lister.Get(name) // the one error there is says that it is not there
+		now, err := n.lister.Get(name) // the only error is that there is none
 		if c.is = err == nil; c.is {
 			c.after = now.Labels
 			n.labels[name] = c.after
@@ -122,7 +121,7 @@ func (n *namespaces) update() (changes []namespaceChange, err error) {
 	return changes, nil
 }
 
-// list returns the names of all that are there, or were.
+// list returns the names of all namespaces, also of the ones that are gone since.
 func (n *namespaces) list() (map[string]bool, error) {
 	n.listed++
 	list, err := n.lister.List(labels.Everything())

@@ -18,7 +18,7 @@ const (
 	attracting
 	// repelling pods match a required anti-affinity term of the pod.
 	repelling
-	// preferred is the sum of weights, of the pod's preferred terms and of those of existing pods.
+	// preferred sums up the weights of the pod's preferred terms and of the existing pods' terms.
 	preferred
 )
 
@@ -30,7 +30,7 @@ type question struct {
 	hardWeight      int64 // what a required affinity term of another pod weighs as a preference
 	pod             *v1.Pod
 	namespaceLabels labels.Set
-	selectors       []labels.Selector // of namespaces, in the pod's own terms; without those that select all, or none
+	selectors       []labels.Selector // of namespaces, in the pod's own terms; but not the ones that select all, or none
 	info            fwk.PodInfo
 	matchesItself   bool // by all of its required affinity terms
 }
@@ -90,8 +90,8 @@ func (q *question) prefers() bool {
 	return len(q.info.GetPreferredAffinityTerms()) > 0 || len(q.info.GetPreferredAntiAffinityTerms()) > 0
 }
 
-// addColumns makes the columns that the plugin reads even where no pod adds to them: those of the required affinity
-// terms. They stand in front of all others, in the order of the terms.
+// addColumns makes a column for each required affinity term, because the plugin reads these columns even if no pod adds
+// to them. They come before all others, in the order of the terms.
 func (q *question) addColumns(c *topologycount.Counts) {
 	terms := q.info.GetRequiredAffinityTerms()
 	for i := range terms {

@@ -1,7 +1,7 @@
 // Package quickaffinity is kube-scheduler's InterPodAffinity, under its name, that does not walk over all pods of all
 // nodes for every pod. Package topologycount keeps the counts from pod to pod. This package says which pods count for
 // which term, and computes from the counts what upstream computes. Hints, and everything else, are answers of
-// kube-scheduler's plugin. What is refused, with which reason, and every score are the same: a test compares the two.
+// kube-scheduler's plugin. The refused nodes, the reasons and every score are the same: a test compares the two.
 //
 // Start at PreFilter; question.go says what counts, reading.go what follows for one pod, namespaces.go when a change of
 // a namespace makes counts invalid.
@@ -31,7 +31,7 @@ type Affinity struct {
 	*interpodaffinity.InterPodAffinity
 	args     config.InterPodAffinityArgs
 	off      bool // upstream's plugin does everything itself
-	deferred bool // a pod whose resize is deferred is not looked at
+	deferred bool // upstream's plugin answers for a pod whose resize is deferred
 	lister   fwk.SharedLister
 
 	ledger     *topologycount.Ledger
@@ -40,7 +40,7 @@ type Affinity struct {
 	key        []byte // memory of appendKey
 	rescaler   topologycount.Rescaler
 
-	// The refusals there are, by verdict. Whoever gets one may name this plugin in it, and change nothing else.
+	// The refusals, by verdict. The caller may name this plugin in it, and change nothing else.
 	refusals [unwelcome + 1]*fwk.Status
 }
 
@@ -82,11 +82,11 @@ func New(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory 
 		a := &Affinity{
 			InterPodAffinity: affinity,
 			args:             *given,
-			// Under this gate upstream looks at pods on the node itself, and at others no more.
+			// Under this gate upstream looks only at the pods on the node itself.
 			off:      gates.EnableInterPodAffinityHostnameFastPath,
 			deferred: gates.EnableInPlacePodVerticalScalingSchedulerPreemption,
 			lister:   h.SnapshotSharedLister(),
-			ledger:   topologycount.Of(h),
+			ledger:   topologycount.ForProfile(h),
 		}
 		informer := h.SharedInformerFactory().Core().V1().Namespaces()
 		a.namespaces.lister = informer.Lister()
@@ -107,11 +107,11 @@ func refusal(code fwk.Code, reason string) *fwk.Status {
 	return fwk.NewStatus(code, reason).WithPlugin(interpodaffinity.Name)
 }
 
-// skip is what the plugin answers that has nothing to do for the pod. It must not be changed.
+// skip is the answer when the plugin has nothing to do for the pod. It must not be changed.
 var skip = fwk.NewStatus(fwk.Skip)
 
-// PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
-// of the pod's cycle: then there is no reading in the state.
+// PreFilter implements fwk.PreFilterPlugin. If upstream's plugin has to answer, it answers in every later step of the
+// pod's cycle: then there is no reading in the state.
 func (a *Affinity) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(filterKey)
@@ -134,8 +134,8 @@ func (a *Affinity) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 }
 
 // ask returns the counts for the pod, up to date with the nodes. idle says that neither the pod nor one on a node has
-// affinity. If it returns neither, upstream's plugin has to answer: the nodes are not those of the lister, or there is
-// an error to report about the pod's terms.
+// affinity. If it returns neither, upstream's plugin has to answer: the lister has other nodes, or there is an error
+// to report about the pod's terms.
 func (a *Affinity) ask(pod *v1.Pod, nodes []fwk.NodeInfo) (c *topologycount.Counts, idle bool) {
 	if a.off {
 		return nil, false
@@ -208,7 +208,7 @@ func (a *Affinity) countsOf(pod *v1.Pod) (*topologycount.Counts, error) {
 	return c, nil
 }
 
-// appendKey returns what pods have in common that share counts. It is valid until the next call.
+// appendKey returns the key of the pod's counts. It is valid until the next call.
 func (a *Affinity) appendKey(pod *v1.Pod) (key []byte, err error) {
 	key, err = a.ledger.AppendPod(append(a.key[:0], 'a'), pod)
 	if err == nil {
@@ -339,7 +339,7 @@ func (a *Affinity) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, score
 }
 
 // NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
-func (a *Affinity) NormalizeColumn(state fwk.CycleState, _ []int, column []int64) bool {
+func (a *Affinity) NormalizeColumn(state fwk.CycleState, _ []int32, column []int64) bool {
 	if readingOf(state, scoreKey) == nil {
 		return false
 	}

@@ -21,8 +21,8 @@ const (
 	steps     = 30 // 3,600 pods
 )
 
-// What the plugin says of a pod, of every node for it, of every node while pods are added and removed for a trial, and
-// every score, is what upstream's says, through the life of one plugin in a world that changes.
+// The plugin and upstream's give the same answers about a pod, about every node, while pods are added and removed for a
+// trial too, and the same scores. The world changes while the plugins live.
 func TestItAnswersAsUpstreamDoes(t *testing.T) {
 	seen := compareLives(t, sequences)
 	for what, least := range map[string]int{
@@ -68,7 +68,7 @@ func compareLives(t *testing.T, lives int) map[string]int {
 				w.Step()
 			}
 			pod := questions[w.IntN(len(questions))]
-			if w.Chance(40) { // the same but for its labels, or its namespace
+			if w.Chance(40) { // the same with other labels, or another namespace
 				pod = pod.DeepCopy()
 				pod.Labels = w.podLabels()
 				pod.Namespace = pick(w, "a", "b", pod.Namespace)
@@ -93,8 +93,8 @@ func hasFirst(n fwk.NodeInfo) bool {
 	return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().Labels["app"] == "first" })
 }
 
-// Pods that share counts are told apart by the terms of a pod that is added for a trial, whoever was asked about first
-// and whether or not the added pod was ever asked about itself.
+// The terms of a pod that is added for a trial may tell pods apart that share counts. It makes no difference which pod
+// was asked about first, and whether the added pod was ever asked about itself.
 func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		w := newWorld(t, 0, 0)
@@ -124,7 +124,7 @@ func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 	}
 }
 
-// A pod's cycle may go on after its counts are dropped, and the topologies with them.
+// A pod's cycle may continue after its counts are dropped, and the topologies with them.
 func TestACycleOutlivesItsCounts(t *testing.T) {
 	w := zonedWorld(t, 20)
 	p := newPair(w, config.InterPodAffinityArgs{})

@@ -14,11 +14,11 @@ const (
 	scoreKey  fwk.StateKey = "PreScore" + interpodaffinity.Name + "/quick"
 )
 
-// reading is what one pod's cycle sees of the counts.
+// reading has the counts for one pod's cycle.
 type reading struct {
 	topologycount.Reading
 	question // with the pod of this cycle, which shares the counts with others
-	// affinity is how many columns in front are of the required affinity terms.
+	// affinity columns in front belong to the required affinity terms.
 	affinity int
 }
 

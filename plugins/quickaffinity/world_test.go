@@ -37,7 +37,7 @@ type handle struct {
 	w *world
 }
 
-// SharedInformerFactory returns informers of which that of namespaces tells the plugin at once.
+// SharedInformerFactory returns informers. The informer of namespaces calls the plugin at once.
 func (h handle) SharedInformerFactory() informers.SharedInformerFactory {
 	return told{SharedInformerFactory: h.Handle.SharedInformerFactory(), w: h.w}
 }
@@ -109,7 +109,7 @@ func newPair(w *world, args config.InterPodAffinityArgs) *plugintest.Pair {
 func quick(p *plugintest.Pair) *quickaffinity.Affinity { return p.Ours.(*quickaffinity.Affinity) }
 
 func newWorld(tb testing.TB, seed uint64, nodes int) *world {
-	w := &world{World: plugintest.NewWorld(tb, seed), ctx: plugintest.Quiet()}
+	w := &world{World: plugintest.NewWorld(tb, seed), ctx: plugintest.Context()}
 	w.NewNode, w.NewPod, w.NewTrial, w.Extra = w.node, w.pod, w.nominated, w.changeNamespace
 	w.Relabel = func(pod *v1.Pod) { pod.Labels = w.podLabels() }
 	for range nodes {

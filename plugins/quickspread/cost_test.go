@@ -67,8 +67,8 @@ func TestFilterAllocatesNothing(t *testing.T) {
 	put(t, nodes[0], spreadPod("1", "web"))
 	nodes[5].Node().Labels = nil
 	state, pod := framework.NewCycleState(), spreadPod("p", "web")
-	ours.PreFilter(plugintest.Quiet(), state, pod, nodes)
-	ctx, said := plugintest.Quiet(), map[fwk.Code]int{}
+	ours.PreFilter(plugintest.Context(), state, pod, nodes)
+	ctx, said := plugintest.Context(), map[fwk.Code]int{}
 	for _, node := range nodes {
 		said[ours.Filter(ctx, state, pod, node).Code()]++
 	}
@@ -106,7 +106,7 @@ func BenchmarkPod(b *testing.B) {
 			for i := range 10_000 {
 				put(b, nodes[i%len(nodes)], spreadPod(fmt.Sprint(i), "web"))
 			}
-			ctx, pod := plugintest.Quiet(), spreadPod("p", "web")
+			ctx, pod := plugintest.Context(), spreadPod("p", "web")
 			pod.Spec.TopologySpreadConstraints[0].TopologyKey = c.key
 			b.ReportAllocs()
 			b.ResetTimer()

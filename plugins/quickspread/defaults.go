@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// defaults are the plugin's default constraints, for pods that have none of their own, and where it looks for what such
-// a pod belongs to.
+// defaults are the plugin's default constraints, for pods that have none of their own. Such a pod is spread with the
+// other pods of its services and controllers.
 type defaults struct {
 	hard, soft   []v1.TopologySpreadConstraint
 	services     corelisters.ServiceLister
@@ -30,8 +30,8 @@ func newDefaults(constraints []v1.TopologySpreadConstraint, h fwk.Handle) defaul
 	return d
 }
 
-// of returns the constraints, which are d.hard or d.soft, for a pod without any of its own, and the selector that
-// stands in all of them: none if there are none, or if the pod belongs to nothing.
+// of returns the constraints, which are d.hard or d.soft, for a pod without any of its own, and the selector of all of
+// them. It returns none if there are none, or if no service or controller selects the pod.
 func (d *defaults) of(pod *v1.Pod, constraints []v1.TopologySpreadConstraint) ([]v1.TopologySpreadConstraint,
 	labels.Selector) {
 	if len(constraints) == 0 {

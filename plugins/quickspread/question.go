@@ -19,7 +19,7 @@ type question struct {
 	selector    labels.Selector               // of default constraints; nil: each constraint has its own
 }
 
-// thatAre returns those of the constraints of which the action is to be taken.
+// thatAre returns the constraints with the action.
 func thatAre(action v1.UnsatisfiableConstraintAction,
 	constraints []v1.TopologySpreadConstraint) []v1.TopologySpreadConstraint {
 	isOther := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != action }
@@ -29,8 +29,8 @@ func thatAre(action v1.UnsatisfiableConstraintAction,
 	return slices.DeleteFunc(slices.Clone(constraints), isOther)
 }
 
-// policies returns what the constraint says of nodes that the pod cannot go to; by default their affinity counts and
-// their taints do not.
+// policies reports whether the pod's node affinity, and the nodes' taints, exclude nodes from the count. By default the
+// affinity does and taints do not.
 func policies(c *v1.TopologySpreadConstraint) (affinity, taints bool) {
 	affinity = c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor
 	taints = c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor
@@ -57,7 +57,7 @@ func (q *question) rules() ([]rule, error) {
 	return rules, nil
 }
 
-// ownSelector is the constraint's own selector, with what matchLabelKeys make of it.
+// ownSelector is the constraint's own selector, with the labels of matchLabelKeys added.
 func (q *question) ownSelector(c *v1.TopologySpreadConstraint) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
@@ -69,7 +69,7 @@ func (q *question) ownSelector(c *v1.TopologySpreadConstraint) (labels.Selector,
 			same[key] = value
 		}
 	}
-	// A selector without requirements to add to is one that matches nothing, and goes on to.
+	// A selector without requirements matches nothing, and adding to it must not change that.
 	if requirements, ok := selector.Requirements(); ok && len(same) > 0 {
 		return labels.SelectorFromSet(same).Add(requirements...), nil
 	}

@@ -1,11 +1,11 @@
 // Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes
 // for every pod. Package topologycount keeps the counts from pod to pod. This package says which nodes and pods count,
 // and computes from the counts what upstream computes. Hints, the constraints that the system has by default, and
-// everything else, are answers of kube-scheduler's plugin. What is refused, with which reason, and every score are the
-// same: a test compares the two.
+// everything else, are answers of kube-scheduler's plugin. The refused nodes, the reasons and every score are the same:
+// a test compares the two.
 //
-// In one case upstream's answer is no measure: when pods of several domains are added or removed for a trial, as those
-// of a gang are, it depends on the order of a map. Here it is what counting from the start would give.
+// In one case the answers differ: when pods of several domains are added or removed for a trial, as preemption does for
+// a gang. Then upstream's answer depends on the order of a map. Here it is the answer of a count from the start.
 //
 // Start at PreFilter; question.go says which pods share counts, rules.go what counts, reading.go what follows for one
 // pod's hard constraints (DoNotSchedule), scoring.go for its soft ones (ScheduleAnyway).
@@ -35,14 +35,14 @@ type Spread struct {
 	*podtopologyspread.PodTopologySpread
 	gates    gates
 	defaults defaults
-	system   bool // pods without constraints have those of the system, which upstream's plugin sees to
+	system   bool // pods without constraints have the system's, and upstream's plugin answers for them
 	lister   fwk.SharedLister
 	ledger   *topologycount.Ledger
 	key      []byte // memory of the next one
 	rescaler topologycount.Rescaler
 	sums     []float64 // memory of SurveyScore
 
-	// The two refusals there are. Whoever gets one may name this plugin in it, and change nothing else.
+	// The two refusals. The caller may name this plugin in it, and change nothing else.
 	skewed, unlabeled *fwk.Status
 }
 
@@ -93,7 +93,7 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 			PodTopologySpread: spread,
 			gates:             gatesAsTheyAre(),
 			lister:            h.SnapshotSharedLister(),
-			ledger:            topologycount.Of(h),
+			ledger:            topologycount.ForProfile(h),
 			skewed:            refusal(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch),
 			unlabeled: refusal(fwk.UnschedulableAndUnresolvable,
 				podtopologyspread.ErrReasonNodeLabelNotMatch),
@@ -109,8 +109,8 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 	}
 }
 
-// PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
-// of the pod's cycle: then there is no reading in the state.
+// PreFilter implements fwk.PreFilterPlugin. If upstream's plugin has to answer, it answers in every later step of the
+// pod's cycle: then there is no reading in the state.
 func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(readingKey)

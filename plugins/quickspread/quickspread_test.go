@@ -23,8 +23,8 @@ const (
 	steps     = 40 // 6,000 pods
 )
 
-// What the plugin says of a pod, of every node for it, of every node while pods are added and removed for a trial, and
-// every score, is what upstream's says, through the life of one plugin in a world that changes.
+// The plugin and upstream's give the same answers about a pod, about every node, while pods are added and removed for a
+// trial too, and the same scores. The world changes while the plugins live.
 func TestItAnswersAsUpstreamDoes(t *testing.T) {
 	seen := compareLives(t, sequences)
 	const n = sequences * steps
@@ -79,7 +79,7 @@ func compareLives(t *testing.T, lives int) map[string]int {
 				w.Step()
 			}
 			pod := questions[w.IntN(len(questions))]
-			if w.Chance(30) { // the same but for its labels
+			if w.Chance(30) { // the same with other labels
 				pod = pod.DeepCopy()
 				pod.Labels = w.podLabels()
 			}

@@ -12,17 +12,17 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/internal/topologycount"
 )
 
-// readingKey is where PreFilter leaves the reading.
+// readingKey is the key under which PreFilter leaves the reading.
 const readingKey fwk.StateKey = "PreFilter" + podtopologyspread.Name + "/quick"
 
-// reading is what one pod's cycle sees of hard constraints.
+// reading has the counts for one pod's hard constraints.
 type reading struct {
 	topologycount.Reading
 	rules  *rules
 	limits []limit // one for each rule
 }
 
-// limit is how many pods a domain may have that the pod is to go to.
+// limit bounds the pods of a domain that the pod may go to.
 type limit struct {
 	maxSkew, minDomains, self int64 // self: 1 if the pod itself matches
 
@@ -140,8 +140,8 @@ func (r *reading) change(pod *v1.Pod, node *v1.Node, by int64) {
 	}
 }
 
-// findLeast looks for the domain that has fewest pods, of those where a node counts. Upstream keeps the two that had
-// fewest, and of equals those that a map gave first. So it goes wrong when pods of several domains are added.
+// findLeast looks for the domain that has fewest pods, of those where a node counts. Upstream remembers only two
+// domains, and ties go to the first in the order of a map. So it goes wrong when pods of several domains are added.
 func (r *reading) findLeast(i int) {
 	l, pods := &r.limits[i], r.pods(i)
 	l.domains, l.least = 0, math.MaxInt32

@@ -20,8 +20,8 @@ type rule struct {
 	affinity, taints bool
 }
 
-// rules are those of pods that share counts. Each has a column of the pods that match. Each hard one has also a column
-// of the nodes that count, because a domain exists where there is one.
+// rules are the rules of pods that share counts. Each has a column of the pods that match. A hard one also has a column
+// of the nodes that count, because a domain exists only where there is such a node.
 type rules struct {
 	list      []rule
 	soft      bool
@@ -33,12 +33,12 @@ type rules struct {
 	comparisons bool
 
 	logger klog.Logger
-	// node is the last one that admit looked at, and admitted its answers by rule.
+	// node is the last argument of admit, and admitted has its answers by rule.
 	node     *v1.Node
 	admitted []bool
 }
 
-// The columns of the i-th rule stand in this order; soft rules have pods only.
+// The columns of the i-th rule come in this order; soft rules have pods only.
 func (r *rules) pods(i int) int  { return i * r.each() }
 func (r *rules) nodes(i int) int { return i*r.each() + 1 }
 
@@ -67,7 +67,7 @@ func newRules(q *question, logger klog.Logger) (*rules, error) {
 	}, nil
 }
 
-// selectors returns those of all rules.
+// selectors returns the selectors of all rules.
 func (r *rules) selectors() (out []labels.Selector) {
 	for i := range r.list {
 		out = append(out, r.list[i].selector)
@@ -121,7 +121,7 @@ func (r *rules) Admits(node *v1.Node, role topologycount.Role) bool {
 
 // admits reports whether the node counts for the i-th rule. Nodes that lack the label of any rule count for none.
 func (r *rules) admits(node *v1.Node, i int) bool {
-	if r.list[i].topology.EachNode { // its pods are looked at where the node is scored, and nowhere else
+	if r.list[i].topology.EachNode { // its pods count for the node's own score only
 		return true
 	}
 	if r.node != node {

@@ -12,11 +12,11 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/internal/topologycount"
 )
 
-// scoringKey is where PreScore leaves the scoring.
+// scoringKey is the key under which PreScore leaves the scoring.
 const scoringKey fwk.StateKey = "PreScore" + podtopologyspread.Name + "/quick"
 
-// scoring is what one pod's cycle sees of soft constraints. Nobody changes it. It borrows no columns: what they had at
-// the time of PreScore is in the scales, except for the pods on each node, which are there to be counted.
+// scoring has the scales of one pod's soft constraints. Nobody changes it. It borrows no columns: the scales have their
+// sums at the time of PreScore. Only the pods on each node are counted again if the counts have changed since.
 type scoring struct {
 	topologycount.Reading
 	counts  *topologycount.Counts
@@ -33,7 +33,7 @@ type scale struct {
 	domains []float64 // what it adds, by domain; unless each
 }
 
-// of returns what so many pods add. Upstream calls it scoreForCount.
+// of returns the score that so many pods add. Upstream calls it scoreForCount.
 // As there, a machine of another architecture may round it otherwise: docs/ARCHITECTURE.md, under Determinism.
 func (s *scale) of(pods int64) float64 { return float64(pods)*s.weight + s.less }
 
@@ -142,7 +142,7 @@ func (r *scoring) weigh(i, size int) {
 	}
 }
 
-// topology returns that of the i-th constraint.
+// topology returns the topology of the i-th constraint.
 func (r *scoring) topology(i int) *topologycount.Topology { return r.counts.Columns()[i].Topology }
 
 // current reports whether the counts are as they were at the time of PreScore.
@@ -231,14 +231,14 @@ func (r *scoring) addAll(i int, sums []float64) {
 const invalid = -1
 
 // NormalizeColumn implements framework.ColumnNormalizer of Rollcall.
-func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int, column []int64) bool {
+func (s *Spread) NormalizeColumn(state fwk.CycleState, at []int32, column []int64) bool {
 	r := scoringOf(state)
 	if r == nil || !r.current() {
 		return false
 	}
 	if r.ignored != nil {
 		for i := range column {
-			if r.lacks(at[i]) {
+			if r.lacks(int(at[i])) {
 				column[i] = invalid
 			}
 		}

@@ -40,7 +40,7 @@ func newPairWith(w *world, args config.PodTopologySpreadArgs) *plugintest.Pair {
 		return podtopologyspread.New(ctx, args, h,
 			feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	}
-	return plugintest.NewPair(plugintest.Quiet(), w.World, factory, quickspread.New, &args, objects, nil)
+	return plugintest.NewPair(plugintest.Context(), w.World, factory, quickspread.New, &args, objects, nil)
 }
 
 // world makes nodes and pods that spread constraints tell apart.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"testing"
 
@@ -283,5 +284,33 @@ func TestALogThatBeginsLaterIsKnownFromItsFirstState(t *testing.T) {
 	x, err := log.Extent(t.Context())
 	if err != nil || x.First != 101 || x.Base != 100 || x.KnownFrom() != 101 || x.Last != r.Last {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// TestATallyIsTheSameWithAndWithoutAnIndex compares it with counting every entry.
+func TestATallyIsTheSameWithAndWithoutAnIndex(t *testing.T) {
+	r := replaytest.Record(t, 50)
+	entries := naive(t, r)
+	kinds, epochs := map[eventlog.Kind]uint64{}, 0
+	for _, e := range entries {
+		if kinds[e.Kind()]++; e.Kind() == eventlog.KindEpochStarted {
+			epochs++
+		}
+	}
+	var tallies []*history.Tally
+	for i, source := range sources(t, r) {
+		tally, err := history.New(source, history.Options{}).Tally(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(tally.Kinds, kinds) || len(tally.Epochs) != epochs || tally.Entries != r.Last ||
+			tally.Last.Time != entries[len(entries)-1].Time {
+			t.Errorf("source %d: %+v, want %v", i, tally, kinds)
+		}
+		tallies = append(tallies, tally)
+	}
+	if a, b := tallies[0], tallies[2]; !maps.Equal(a.Outcomes, b.Outcomes) || !maps.Equal(a.Resources, b.Resources) ||
+		a.First != b.First {
+		t.Errorf("without an index %+v, with one %+v", a, b)
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// here runs a command in this process, beside others, whatever its exit code is. It is for commands that need nothing of
-// which a process has one: paths are absolute, no gates are other than by default, nobody sends signals, and this process
-// does not hold the log. asProcess runs the others.
+// here runs a command in this process, beside others, whatever its exit code is. Paths must be absolute, and feature
+// gates the default ones. Nobody may send it signals, or measure its memory. asProcess runs the others.
 func here(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	root := NewCommand()
 	var out, complaint bytes.Buffer

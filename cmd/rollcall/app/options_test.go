@@ -224,8 +224,8 @@ func TestAnAddedPluginDecidesWithItsArguments(t *testing.T) {
 	}
 	// Another argument is another configuration.
 	must(t, os.WriteFile(s.config, []byte(strings.Replace(siteConfig, "node-00", "node-02", 1)), 0o600))
-	if _, complaint, code := asProcess(t, "rollcall-site", append(s.simulation(s.log), "--resume")...); code != exitUsage ||
-		!strings.Contains(complaint, "another configuration") {
+	_, complaint, code := asProcess(t, "rollcall-site", append(s.simulation(s.log), "--resume")...)
+	if code != exitUsage || !strings.Contains(complaint, "another configuration") {
 		t.Errorf("resumed with another argument: exit code %d\n%s", code, complaint)
 	}
 	// What its factory refuses is said before there is a log.

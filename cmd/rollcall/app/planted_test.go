@@ -40,7 +40,7 @@ var plantedFaults = []struct {
 	{
 		"recovery does not ask again for what has no result", "engine/engine.go",
 		"\treturn e, e.writer.await(e.machine.Seq())\n",
-		"\te.released = e.machine.Seq()\n\treturn e, e.writer.await(e.machine.Seq())\n",
+		"\te.releases.released = e.machine.Seq()\n\treturn e, e.writer.await(e.machine.Seq())\n",
 		"./cmd/rollcall/app", "TestKilledAtAnyMomentASimulationLosesNothing", "kill_test.go",
 	},
 	{
@@ -66,12 +66,12 @@ var plantedFaults = []struct {
 		"./engine", "TestNothingOfAFailedAppendIsObserved", "the last one before the append that failed",
 	},
 	{
-		"the feed has a gap where one call finds two commits", "engine/ready.go",
+		"the feed has a gap where one call finds two commits", "engine/engine.go",
 		"r := Ready{Commits: commits,", "r := Ready{Commits: commits[:min(1, len(commits))],",
 		"./engine", "TestTheFeedHasEveryEntryOfTheEpochOnceAndInOrder", "is observed after entry",
 	},
 	{
-		"a snapshot does not wait until its entry is durable", "engine/snapshots.go",
+		"a snapshot does not wait until its entry is durable", "engine/engine.go",
 		"\tif err := e.writer.await(seq); err != nil {\n\t\treturn err\n\t}\n", "",
 		"./engine", "TestASnapshotWaitsUntilItsEntryIsDurable", "there is no snapshot of entry",
 	},
@@ -519,7 +519,7 @@ var plantedFaults = []struct {
 	{
 		"who takes over does not ask again for what has no result", "engine/engine.go",
 		"\treturn e, e.writer.await(e.machine.Seq())\n",
-		"\te.released = e.machine.Seq()\n\treturn e, e.writer.await(e.machine.Seq())\n",
+		"\te.releases.released = e.machine.Seq()\n\treturn e, e.writer.await(e.machine.Seq())\n",
 		"./test/histories", "TestWrittenHistories", "what fits is not placed",
 	},
 	{

@@ -18,7 +18,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// Plugin is what is compared.
+// Plugin is compared.
 type Plugin interface {
 	fwk.PreFilterPlugin
 	fwk.PreFilterExtensions
@@ -103,12 +103,12 @@ func (p *Pair) Same(where string, ours, theirs *fwk.Status) {
 	}
 }
 
-// Ask runs PreFilter in both plugins with the nodes that are shown, and returns what they say.
+// Ask runs PreFilter in both plugins with the nodes that are shown, and returns their common answer.
 func (p *Pair) Ask(where string, pod *v1.Pod) (*Cycle, *fwk.Status) {
 	p.TB.Helper()
 	c := &Cycle{p, pod, framework.NewCycleState(), framework.NewCycleState(), where}
-	ourResult, ours := p.Ours.PreFilter(Quiet(), c.ours, pod, p.Shown)
-	theirResult, theirs := p.Theirs.PreFilter(Quiet(), c.theirs, pod, p.Shown)
+	ourResult, ours := p.Ours.PreFilter(Context(), c.ours, pod, p.Shown)
+	theirResult, theirs := p.Theirs.PreFilter(Context(), c.theirs, pod, p.Shown)
 	p.Same(where+": PreFilter", ours, theirs)
 	if (ourResult == nil) != (theirResult == nil) {
 		p.TB.Fatalf("%s: PreFilter returns %v, and upstream's %v", where, ourResult, theirResult)
@@ -126,16 +126,16 @@ func (p *Pair) Ask(where string, pod *v1.Pod) (*Cycle, *fwk.Status) {
 func (c *Cycle) AskTheirs(nodes []fwk.NodeInfo) {
 	c.TB.Helper()
 	c.theirs = framework.NewCycleState()
-	if _, status := c.Theirs.PreFilter(Quiet(), c.theirs, c.pod, nodes); !status.IsSuccess() {
+	if _, status := c.Theirs.PreFilter(Context(), c.theirs, c.pod, nodes); !status.IsSuccess() {
 		c.TB.Fatal(status)
 	}
 }
 
-// Filter compares what is said of a node.
+// Filter compares the answers about a node.
 func (c *Cycle) Filter(when string, node fwk.NodeInfo) (fits bool) {
 	c.TB.Helper()
-	ours := c.Ours.Filter(Quiet(), c.ours, c.pod, node)
-	theirs := c.Theirs.Filter(Quiet(), c.theirs, c.pod, node)
+	ours := c.Ours.Filter(Context(), c.ours, c.pod, node)
+	theirs := c.Theirs.Filter(Context(), c.theirs, c.pod, node)
 	if say(ours) != say(theirs) {
 		c.TB.Fatalf("%s%s: node %s: %s, and upstream %s\npod %+v\nspec %+v\nlabels %v", c.where, when, node.Node().Name,
 			say(ours), say(theirs), c.pod.Labels, c.pod.Spec, node.Node().Labels)
@@ -152,18 +152,18 @@ func (c *Cycle) Filter(when string, node fwk.NodeInfo) (fits bool) {
 func (c *Cycle) AddPod(pod fwk.PodInfo, node fwk.NodeInfo) {
 	c.TB.Helper()
 	node.AddPodInfo(pod)
-	c.Same(c.where, c.Ours.AddPod(Quiet(), c.ours, c.pod, pod, node),
-		c.Theirs.AddPod(Quiet(), c.theirs, c.pod, pod, node))
+	c.Same(c.where, c.Ours.AddPod(Context(), c.ours, c.pod, pod, node),
+		c.Theirs.AddPod(Context(), c.theirs, c.pod, pod, node))
 }
 
 // RemovePod undoes AddPod.
 func (c *Cycle) RemovePod(pod fwk.PodInfo, node fwk.NodeInfo) {
 	c.TB.Helper()
-	if err := node.RemovePod(klog.FromContext(Quiet()), pod.GetPod()); err != nil {
+	if err := node.RemovePod(klog.FromContext(Context()), pod.GetPod()); err != nil {
 		c.TB.Fatal(err)
 	}
-	c.Same(c.where, c.Ours.RemovePod(Quiet(), c.ours, c.pod, pod, node),
-		c.Theirs.RemovePod(Quiet(), c.theirs, c.pod, pod, node))
+	c.Same(c.where, c.Ours.RemovePod(Context(), c.ours, c.pod, pod, node),
+		c.Theirs.RemovePod(Context(), c.theirs, c.pod, pod, node))
 }
 
 // Clone returns the cycle with copies of its states.
@@ -171,8 +171,8 @@ func (c *Cycle) Clone() *Cycle {
 	return &Cycle{c.Pair, c.pod, c.ours.Clone(), c.theirs.Clone(), c.where}
 }
 
-// Compare compares all that is said of a pod, of every node for it, and of every node while pods are added and removed
-// for a trial. The others are pods that may be asked about in between.
+// Compare compares all answers about a pod, about every node for it, and about every node while pods are added and
+// removed for a trial. The others are pods that may be asked about in between.
 func (p *Pair) Compare(where string, pod *v1.Pod, others []*v1.Pod) {
 	p.TB.Helper()
 	p.show()
@@ -212,7 +212,7 @@ func (p *Pair) Compare(where string, pod *v1.Pod, others []*v1.Pod) {
 	}
 }
 
-// between is a rehearsal: other pods' PreFilter in a world that is a little different, while this pod's cycle goes on.
+// between is a rehearsal: other pods' PreFilter in a world that is a little different, during this pod's cycle.
 func (c *Cycle) between(others []*v1.Pod) {
 	c.TB.Helper()
 	shown, other := c.Shown, c.other
@@ -223,7 +223,7 @@ func (c *Cycle) between(others []*v1.Pod) {
 	c.Shown, c.other = shown, other
 }
 
-// Survey compares what is said of all nodes at once. It returns how many nodes pass, -1 if nothing is said.
+// Survey compares the answers about all nodes at once. It returns how many nodes pass, -1 without an answer.
 func (c *Cycle) Survey() (passes int) {
 	c.TB.Helper()
 	pass := make([]bool, len(c.Shown))
@@ -232,7 +232,7 @@ func (c *Cycle) Survey() (passes int) {
 	}
 	c.Seen["surveyed filters"]++
 	for i, node := range c.Shown {
-		theirs := c.Theirs.Filter(Quiet(), c.theirs, c.pod, node)
+		theirs := c.Theirs.Filter(Context(), c.theirs, c.pod, node)
 		if pass[i] != theirs.IsSuccess() {
 			c.TB.Fatalf("%s: node %s passes a survey: %t, and upstream %s", c.where, node.Node().Name, pass[i],
 				say(theirs))
@@ -247,8 +247,8 @@ func (c *Cycle) Survey() (passes int) {
 // score compares PreScore, every score, and the normalized scores, node by node and in a survey.
 func (c *Cycle) score(feasible []fwk.NodeInfo) {
 	c.TB.Helper()
-	ours := c.Ours.PreScore(Quiet(), c.ours, c.pod, feasible)
-	c.Same(c.where+": PreScore", ours, c.Theirs.PreScore(Quiet(), c.theirs, c.pod, feasible))
+	ours := c.Ours.PreScore(Context(), c.ours, c.pod, feasible)
+	c.Same(c.where+": PreScore", ours, c.Theirs.PreScore(Context(), c.theirs, c.pod, feasible))
 	if ours.IsSkip() {
 		c.Seen["score skips"]++
 	}
@@ -259,12 +259,12 @@ func (c *Cycle) score(feasible []fwk.NodeInfo) {
 	all := make([]int64, len(c.Shown))
 	surveyed := c.Ours.SurveyScore(c.ours, c.Shown, all)
 	var column []int64
-	var at []int
+	var at []int32
 	ourList, theirList := fwk.NodeScoreList{}, fwk.NodeScoreList{}
 	for _, node := range feasible {
-		mine, status := c.Ours.Score(Quiet(), c.ours, c.pod, node)
+		mine, status := c.Ours.Score(Context(), c.ours, c.pod, node)
 		c.Same(c.where, status, nil)
-		raw, status := c.Theirs.Score(Quiet(), c.theirs, c.pod, node)
+		raw, status := c.Theirs.Score(Context(), c.theirs, c.pod, node)
 		c.Same(c.where, status, nil)
 		place := slices.Index(c.Shown, node)
 		if mine != raw || surveyed && all[place] != raw {
@@ -275,10 +275,10 @@ func (c *Cycle) score(feasible []fwk.NodeInfo) {
 		c.Seen["scores below 0"] += map[bool]int{true: 1}[raw < 0]
 		ourList = append(ourList, fwk.NodeScore{Name: node.Node().Name, Score: mine})
 		theirList = append(theirList, fwk.NodeScore{Name: node.Node().Name, Score: raw})
-		column, at = append(column, raw), append(at, place)
+		column, at = append(column, raw), append(at, int32(place))
 	}
-	c.Same(c.where, c.Ours.NormalizeScore(Quiet(), c.ours, c.pod, ourList),
-		c.Theirs.NormalizeScore(Quiet(), c.theirs, c.pod, theirList))
+	c.Same(c.where, c.Ours.NormalizeScore(Context(), c.ours, c.pod, ourList),
+		c.Theirs.NormalizeScore(Context(), c.theirs, c.pod, theirList))
 	if surveyed {
 		c.Seen["surveyed scores"]++
 		if !c.Ours.NormalizeColumn(c.ours, at, column) {
@@ -323,8 +323,8 @@ func (c *Cycle) try(node fwk.NodeInfo) {
 	}
 }
 
-// WithoutPreFilter compares what is said of a node in a cycle that PreFilter and PreScore were not run in. Both plugins
-// have to fail.
+// WithoutPreFilter compares the answers about a node in a cycle without PreFilter and PreScore. Both plugins have to
+// fail.
 func (p *Pair) WithoutPreFilter(pod *v1.Pod) {
 	p.TB.Helper()
 	c := &Cycle{p, pod, framework.NewCycleState(), framework.NewCycleState(), "without PreFilter"}
@@ -335,11 +335,11 @@ func (p *Pair) WithoutPreFilter(pod *v1.Pod) {
 	info := p.Info(p.NewPod())
 	c.AddPod(info, node)
 	c.RemovePod(info, node)
-	_, ours := p.Ours.Score(Quiet(), c.ours, pod, node)
-	_, theirs := p.Theirs.Score(Quiet(), c.theirs, pod, node)
+	_, ours := p.Ours.Score(Context(), c.ours, pod, node)
+	_, theirs := p.Theirs.Score(Context(), c.theirs, pod, node)
 	p.Same("Score", ours, theirs)
-	p.Same("NormalizeScore", p.Ours.NormalizeScore(Quiet(), c.ours, pod, nil),
-		p.Theirs.NormalizeScore(Quiet(), c.theirs, pod, nil))
+	p.Same("NormalizeScore", p.Ours.NormalizeScore(Context(), c.ours, pod, nil),
+		p.Theirs.NormalizeScore(Context(), c.theirs, pod, nil))
 	if ours.Code() != fwk.Error {
 		p.TB.Error("Score does not fail")
 	}

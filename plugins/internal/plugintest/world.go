@@ -1,5 +1,5 @@
-// Package plugintest compares a plugin of Rollcall with kube-scheduler's plugin of the same name: in a world of nodes
-// and pods that changes, both are asked the same and have to give the same answers. It is for tests.
+// Package plugintest compares a plugin of Rollcall with kube-scheduler's plugin of the same name. In a world of nodes
+// and pods that changes, both have to give the same answers. It is for tests.
 //
 // Start at Pair.Compare.
 package plugintest
@@ -56,8 +56,8 @@ func (w *World) Name() string {
 	return fmt.Sprint("p", w.names)
 }
 
-// Quiet returns a context without a logger.
-func Quiet() context.Context { return framework.Quiet(context.Background()) }
+// Context returns a context without a logger.
+func Context() context.Context { return framework.Quiet(context.Background()) }
 
 // Info returns the PodInfo of a pod that has no faults.
 func (w *World) Info(pod *v1.Pod) fwk.PodInfo {
@@ -125,7 +125,7 @@ func (w *World) Step() {
 			return
 		}
 		pod := info.Pods[w.IntN(len(info.Pods))].GetPod()
-		if err := info.RemovePod(klog.FromContext(Quiet()), pod); err != nil {
+		if err := info.RemovePod(klog.FromContext(Context()), pod); err != nil {
 			w.TB.Fatal(err)
 		}
 		if w.Chance(60) { // it is another from now on: with other labels, or being deleted

@@ -9,7 +9,7 @@ import (
 
 // Question says which pods count for a pod that is to be placed. Its answers must depend on nothing but the arguments.
 type Question interface {
-	// Adds calls to.Add for each column to which a pod like info adds. A nil info stands for the node itself.
+	// Adds calls to.Add for each column to which a pod like info adds. A nil info is the node itself.
 	Adds(info fwk.PodInfo, to *Parts)
 	// Admits reports whether the node, and the pods on it, count in the columns of the role.
 	Admits(node *v1.Node, role Role) bool
@@ -64,7 +64,7 @@ func (c *Column) clear() {
 	c.sums, c.nonzero, c.lent, c.Matches = make([]int64, len(c.Topology.ids)), 0, false, 0
 }
 
-// columns are those of Counts, or of a Reading.
+// columns belong to Counts, or to a Reading.
 type columns []Column
 
 // at returns the place of the column. It makes one if there is none, with the topology that topology returns.
@@ -85,7 +85,7 @@ type Parts struct {
 	list     []part
 }
 
-// part is what a pod adds to one column, in the domain of its node.
+// part says how much a pod adds to one column, in the domain of its node.
 type part struct {
 	column int32
 	terms  int32 // how many terms of the Question it matched
@@ -117,7 +117,7 @@ type Counts struct {
 	columns columns
 	ready   bool   // all pods were counted once
 	since   uint64 // the journal's changes before this one are counted
-	// where has by kind the place in lists, from 1, of what a pod of the kind adds; or unknown, or nothing.
+	// where has by kind the place in lists, from 1, of the parts that a pod adds; or unknown, or nothing.
 	where []int32
 	lists [][]part
 }
@@ -133,7 +133,7 @@ func (c *Counts) Dropped() bool { return c.dropped }
 // Columns returns the columns as they were at the last Use. The caller must not change them.
 func (c *Counts) Columns() []Column { return c.columns }
 
-// AddColumn makes a column, behind those that there are, unless there is one of that role and key.
+// AddColumn makes a column behind the others, unless there is one with that role and key.
 func (c *Counts) AddColumn(role Role, key Key) { c.columns.at(role, key, c.table.use) }
 
 // update counts what has changed since the last update.
@@ -192,7 +192,7 @@ func (c *Counts) add(p part, domain int32, times int64) {
 	column.Matches += int64(p.terms) * times
 }
 
-// parts returns what a pod of the kind adds.
+// parts returns the parts that a pod of the kind adds.
 func (c *Counts) parts(kind int32) []part {
 	t := c.table
 	if int(kind) >= len(c.where) {

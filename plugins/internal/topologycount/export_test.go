@@ -1,10 +1,10 @@
 package topologycount
 
-// Costs returns how often, ever, a node was looked at, a kind of pods was compared with a Question, and all pods of all
-// nodes were counted.
+// Costs returns how often, ever, the ledger read a node, compared a kind of pods with a Question, and counted all pods
+// of all nodes.
 func (l *Ledger) Costs() (looked, compared, counted int) { return l.looked, l.compared, l.counted }
 
-// Counts returns how many Counts there are, and their estimated size in bytes with that of the topologies.
+// Counts returns how many Counts there are, and their estimated size in bytes together with the topologies.
 func (l *Ledger) Counts() (n, bytes int) {
 	return len(l.memos.byKey), l.memos.bytes + l.topologies.bytes()
 }

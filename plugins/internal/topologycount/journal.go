@@ -19,8 +19,8 @@ type change struct {
 	by   int32
 }
 
-// minChanges is how many changes are kept at least, and at least twice as many as there are nodes. Counts that were not
-// used while more happened count all pods again.
+// minChanges changes are kept at least, and at least twice as many as there are nodes. Counts that were not used while
+// more happened count all pods again.
 const minChanges = 1024
 
 // end returns the number of the next change.

@@ -11,19 +11,19 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// kinds numbers the kinds of pods. Pods of one kind are the same to every term: they have the same namespace, the same
-// values of the labels that any selector names, and the same affinity terms, and all or none of them are being deleted.
+// kinds numbers the kinds of pods. Pods of one kind are the same to every term. They have the same namespace, the same
+// values of the labels that any selector names, and the same affinity terms. All or none of them are being deleted.
 // Example: the pods of a StatefulSet differ in the label apps.kubernetes.io/pod-index; while no selector names it they
 // are of one kind. Kind 0 is the node itself.
 type kinds struct {
 	list   []kind
-	of     map[string]int32 // by what appendPod appends
+	of     map[string]int32 // by the bytes of appendPod
 	unused int              // how many kinds have no pod
 	labels labelNames
 	key    []byte // memory of the next key
 }
 
-// nodeKind stands for the node itself: it comes and goes as its pods do.
+// nodeKind is the node itself: it comes and goes as its pods do.
 const nodeKind = 0
 
 // kind has one of its pods as an example, and how many pods it has.
@@ -33,9 +33,9 @@ type kind struct {
 }
 
 const (
-	// maxNames is how many labels are told apart. When selectors name more, all labels of a pod count.
+	// maxNames bounds the labels that count. When selectors name more, all labels of a pod count.
 	maxNames = 64
-	// slack is how many unused kinds, and domains of a topology, may have a number besides as many as are in use.
+	// slack unused kinds, and domains of a topology, may have a number besides as many as are in use.
 	slack = 1024
 )
 

@@ -2,8 +2,7 @@
 // pod's terms: its affinity terms, or its spread constraints. It looks only at nodes that have changed.
 //
 // A Ledger owns the nodes and pods as they were last seen, and the Counts of each Question. All of it is a memo: it is
-// no part of any state, and without it the answers are the same. What the counts mean is up to the plugins. They never
-// look at the ledger's nodes themselves.
+// no part of any state, and without it the answers are the same. The plugins give the counts their meaning.
 //
 // Everything becomes invalid in one way: a Ledger compares the generation of each node that may have changed, and
 // journals which pods came and went. Counts follow the journal when they are used. When kinds of pods have to be
@@ -23,7 +22,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// Ledger is what the plugins of one profile know of nodes and pods.
+// Ledger keeps the counts for the plugins of one profile.
 type Ledger struct {
 	table
 	memos memos
@@ -32,9 +31,9 @@ type Ledger struct {
 	changedSince func(framework.Mark) ([]int32, framework.Mark, bool)
 }
 
-// Of returns the ledger that the plugins of the handle's profile share. A handle that has nothing to share gets one of
-// its own for each plugin.
-func Of(h fwk.Handle) *Ledger {
+// ForProfile returns the ledger that the plugins of the handle's profile share. Each plugin gets one of its own if the
+// handle is no framework.Sharer.
+func ForProfile(h fwk.Handle) *Ledger {
 	if s, ok := h.(framework.Sharer); ok {
 		return s.Share("topologycount", func() any { return newLedger(h) }).(*Ledger)
 	}
@@ -85,8 +84,8 @@ func (l *Ledger) changed(nodes []fwk.NodeInfo) (places []int32) {
 	return places
 }
 
-// Learn tells the ledger which labels a new Question's selectors name: pods that differ in one of them are told apart
-// from now on. It may drop all Counts, and change what AppendPod appends.
+// Learn tells the ledger which labels a new Question's selectors name: pods that differ in one of them are of different
+// kinds from now on. It may drop all Counts, and change the bytes of AppendPod.
 func (l *Ledger) Learn(selectors ...labels.Selector) error {
 	for _, s := range selectors {
 		l.kinds.labels.addSelector(s)
@@ -165,7 +164,7 @@ func (l *Ledger) Use(c *Counts) {
 
 // Forget drops the Counts of such Questions.
 func (l *Ledger) Forget(such func(Question) bool) {
-	// any order: each is looked at by itself
+	// any order: each is judged by itself
 	for _, c := range l.memos.byKey {
 		if such(c.Question) {
 			l.drop(c)

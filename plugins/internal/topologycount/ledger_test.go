@@ -56,7 +56,7 @@ func (q *question) Admits(node *v1.Node, _ topologycount.Role) bool {
 	return len(node.Spec.Taints) == 0
 }
 
-// world is nodes with pods that change, and a ledger that is told of it.
+// world is nodes with pods that change, and a ledger that follows.
 type world struct {
 	fwk.Handle
 	*rand.Rand
@@ -82,7 +82,7 @@ func (w *world) ChangedSince(since framework.Mark) ([]int32, framework.Mark, boo
 // newWorld has nodes in ten zones, without pods.
 func newWorld(tb testing.TB, seed uint64, nodes int) *world {
 	w := &world{tb: tb, Rand: rand.New(rand.NewPCG(seed, 28)), tells: seed%2 == 0}
-	w.ledger = topologycount.Of(w)
+	w.ledger = topologycount.ForProfile(w)
 	for i := range nodes {
 		w.nodes = append(w.nodes, newNode(fmt.Sprintf("node-%05d", i), i%10))
 	}
@@ -239,7 +239,7 @@ func (w *world) step() {
 	}
 }
 
-// Whatever happens to nodes and pods, the counts are those that counting from the start gives.
+// Whatever happens to nodes and pods, counting from the start gives the same counts.
 func TestCountsAreThoseOfACountFromTheStart(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(t, seed, 3+int(seed)%20)
@@ -254,7 +254,7 @@ func TestCountsAreThoseOfACountFromTheStart(t *testing.T) {
 	}
 }
 
-// A Reading stays as it was while the ledger goes on, and trials change one clone only.
+// A Reading stays as it was while the ledger changes, and trials change one clone only.
 func TestAReadingStaysAsItWas(t *testing.T) {
 	w := newWorld(t, 0, 20)
 	w.place(3, "app", "web")
@@ -275,8 +275,8 @@ func TestAReadingStaysAsItWas(t *testing.T) {
 	}
 }
 
-// Only nodes that have changed are looked at, only new kinds of pods are compared with a question, and all pods are
-// counted only for a question that was not asked before.
+// The ledger reads only nodes that have changed. It compares only new kinds of pods with a question, and counts all pods
+// only for a question that was not asked before.
 func TestOnlyWhatHasChangedIsLookedAt(t *testing.T) {
 	w := newWorld(t, 0, 1000)
 	app := "web"
@@ -349,7 +349,7 @@ func TestCountsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// The Counts that were not used for longest go first, and those that were used just now stay.
+// The Counts that were not used for longest go first.
 func TestTheLeastRecentlyUsedCountsGo(t *testing.T) {
 	w := newWorld(t, 0, 10)
 	w.ledger.SetMaxMemory(1) // the fewest there may be

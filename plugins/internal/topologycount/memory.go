@@ -5,7 +5,7 @@ import "container/list"
 // maxMemory bounds what all Counts take with their topologies, in bytes. The Counts that were not used for longest go
 // first. Example: on 50,000 nodes there is room for more than 200 apps whose pods are apart by node and prefer another
 // label. maxTopologies bounds the topologies, because each of them is looked up for every node that changes.
-// leastMemos is how many Counts there may be in any case.
+// leastMemos Counts are kept in any case.
 const (
 	maxMemory     = 256 << 20
 	maxTopologies = 64

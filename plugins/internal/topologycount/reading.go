@@ -7,9 +7,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Reading is what one pod's cycle sees of Counts: their columns at the time of Read, and what became of them since by
-// pods that a plugin adds or removes for a trial. Counts go on meanwhile, for example in a rehearsal. They lend their
-// sums: who changes a column makes a copy first.
+// Reading has the columns of Counts at the time of Read, for one pod's cycle. A plugin may add or remove pods in it for a
+// trial. Counts may change meanwhile, for example in a rehearsal. They lend their sums: who changes a column makes a
+// copy first.
 type Reading struct {
 	Columns []Column
 	table   *table

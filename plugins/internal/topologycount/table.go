@@ -18,8 +18,8 @@ type table struct {
 	topologies topologies
 	journal    journal
 
-	// The work that the table is there to save: how often, ever, a node was looked at, a kind of pods was compared with
-	// a Question, and all pods of all nodes were counted.
+	// The work that the table saves. They count how often, ever, a node was read, a kind of pods was compared with a
+	// Question, and all pods of all nodes were counted.
 	looked, compared, counted int
 }
 
@@ -35,8 +35,8 @@ type resident struct {
 	kind int32
 }
 
-// read looks at the nodes at those places, some of which may be named twice, and at those that are gone. When nodes
-// have come or gone, those behind them have other places.
+// read reads the nodes at the places, some of which may be named twice, and notes which are gone. When nodes have come
+// or gone, the nodes behind them have other places.
 func (t *table) read(places []int32) error {
 	t.version++
 	before := t.takeOut(places)
@@ -54,7 +54,7 @@ func (t *table) read(places []int32) error {
 			return err
 		}
 	}
-	// any order: what comes of it is a sum
+	// any order: the result is a sum
 	for _, r := range before {
 		t.record(&r, -1)
 	}

@@ -22,7 +22,7 @@ type Topology struct {
 	key Key
 	ids map[string]int32
 	at  []int32 // by place of the node; only while users > 0
-	// users is how many columns of Counts count by the topology.
+	// users counts the columns of Counts that count by the topology.
 	users int
 }
 

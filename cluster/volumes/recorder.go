@@ -1,4 +1,4 @@
-package cluster
+package volumes
 
 import (
 	"cmp"
@@ -16,33 +16,33 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// VolumeRecorder stands between the VolumeBinding plugin and its binder and remembers what the last Reserve
+// Recorder stands between the VolumeBinding plugin and its binder and remembers what the last Reserve
 // settled, so that a cycle can record it and take it back. It passes everything else through but
 // BindPodVolumes: binding volumes is an effect, never part of a cycle.
-type VolumeRecorder struct {
+type Recorder struct {
 	binder volumebinding.SchedulerVolumeBinder
 	last   []eventlog.VolumeClaim
 }
 
-var _ volumebinding.SchedulerVolumeBinder = (*VolumeRecorder)(nil)
+var _ volumebinding.SchedulerVolumeBinder = (*Recorder)(nil)
 
 // errBindInCycle is returned by BindPodVolumes.
 var errBindInCycle = errors.New("volumes are bound by an effect, not by the plugin's PreBind")
 
-// RecordVolumes puts a recorder into pl if it is upstream's VolumeBinding plugin, and returns it; ok is
+// Record puts a recorder into pl if it is upstream's VolumeBinding plugin, and returns it; ok is
 // false for any other plugin. It fails if upstream's types are not the ones that the recorder can read.
-func RecordVolumes(pl fwk.Plugin) (recorder *VolumeRecorder, ok bool, err error) {
+func Record(pl fwk.Plugin) (recorder *Recorder, ok bool, err error) {
 	binding, ok := pl.(*volumebinding.VolumeBinding)
 	if !ok {
 		return nil, false, nil
 	}
-	if r, already := binding.Binder.(*VolumeRecorder); already {
+	if r, already := binding.Binder.(*Recorder); already {
 		return r, true, nil
 	}
 	if err := checkBindingInfo(); err != nil {
 		return nil, false, err
 	}
-	recorder = &VolumeRecorder{binder: binding.Binder}
+	recorder = &Recorder{binder: binding.Binder}
 	binding.Binder = recorder
 	return recorder, true, nil
 }
@@ -50,18 +50,18 @@ func RecordVolumes(pl fwk.Plugin) (recorder *VolumeRecorder, ok bool, err error)
 // Captured returns what the last AssumePodVolumes since Reset settled, sorted by claim: for every claim of
 // the pod that was not bound yet its volume, or "" where one is to be provisioned. It is empty if nothing had
 // to be settled or it failed. It stays when the plugin's Unreserve takes the assumption back.
-func (r *VolumeRecorder) Captured() []eventlog.VolumeClaim { return slices.Clone(r.last) }
+func (r *Recorder) Captured() []eventlog.VolumeClaim { return slices.Clone(r.last) }
 
 // Reset forgets what was captured; call it before every cycle.
-func (r *VolumeRecorder) Reset() { r.last = nil }
+func (r *Recorder) Reset() { r.last = nil }
 
 // GetPodVolumeClaims implements volumebinding.SchedulerVolumeBinder.
-func (r *VolumeRecorder) GetPodVolumeClaims(logger klog.Logger, pod *v1.Pod) (*volumebinding.PodVolumeClaims, error) {
+func (r *Recorder) GetPodVolumeClaims(logger klog.Logger, pod *v1.Pod) (*volumebinding.PodVolumeClaims, error) {
 	return r.binder.GetPodVolumeClaims(logger, pod)
 }
 
 // FindPodVolumes implements volumebinding.SchedulerVolumeBinder.
-func (r *VolumeRecorder) FindPodVolumes(
+func (r *Recorder) FindPodVolumes(
 	logger klog.Logger,
 	pod *v1.Pod,
 	claims *volumebinding.PodVolumeClaims,
@@ -71,7 +71,7 @@ func (r *VolumeRecorder) FindPodVolumes(
 }
 
 // AssumePodVolumes implements volumebinding.SchedulerVolumeBinder and captures the outcome.
-func (r *VolumeRecorder) AssumePodVolumes(
+func (r *Recorder) AssumePodVolumes(
 	logger klog.Logger,
 	pod *v1.Pod,
 	node string,
@@ -97,12 +97,12 @@ func (r *VolumeRecorder) AssumePodVolumes(
 }
 
 // RevertAssumedPodVolumes implements volumebinding.SchedulerVolumeBinder.
-func (r *VolumeRecorder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
+func (r *Recorder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
 	r.binder.RevertAssumedPodVolumes(volumes)
 }
 
 // BindPodVolumes implements volumebinding.SchedulerVolumeBinder; it refuses.
-func (r *VolumeRecorder) BindPodVolumes(context.Context, *v1.Pod, *volumebinding.PodVolumes) error {
+func (r *Recorder) BindPodVolumes(context.Context, *v1.Pod, *volumebinding.PodVolumes) error {
 	return errBindInCycle
 }
 

@@ -1,4 +1,4 @@
-package cluster
+package volumes_test
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/cluster/volumes"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -28,14 +29,14 @@ import (
 // when a pod comes) and class "made" (provisioned when a pod comes).
 type volumeWorld struct {
 	t        testing.TB
-	f        *Informers
+	f        store
 	plugin   *volumebinding.VolumeBinding
-	recorder *VolumeRecorder
+	recorder *volumes.Recorder
 }
 
 func newVolumeWorld(t testing.TB) *volumeWorld {
 	t.Helper()
-	w := &volumeWorld{t: t, f: NewInformers()}
+	w := &volumeWorld{t: t, f: newStore()}
 	wait := storagev1.VolumeBindingWaitForFirstConsumer
 	mustUpsert(
 		t,
@@ -58,7 +59,7 @@ func newVolumeWorld(t testing.TB) *volumeWorld {
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
 	)
 	w.plugin = newPlugin(t, w.f, volumebinding.Name).(*volumebinding.VolumeBinding)
-	recorder, ok, err := RecordVolumes(w.plugin)
+	recorder, ok, err := volumes.Record(w.plugin)
 	if err != nil || !ok {
 		t.Fatalf("RecordVolumes: %v, %v", ok, err)
 	}
@@ -67,7 +68,7 @@ func newVolumeWorld(t testing.TB) *volumeWorld {
 }
 
 // newPlugin makes an in-tree plugin with its default arguments.
-func newPlugin(t testing.TB, f *Informers, name string) fwk.Plugin {
+func newPlugin(t testing.TB, f store, name string) fwk.Plugin {
 	t.Helper()
 	var args runtime.Object
 	for _, c := range defaults.PluginConfigsV1 {
@@ -78,7 +79,7 @@ func newPlugin(t testing.TB, f *Informers, name string) fwk.Plugin {
 	pl, err := plugins.NewInTreeRegistry()[name](
 		context.Background(),
 		args,
-		&pluginHandle{informers: f, profile: "default-scheduler"},
+		&pluginHandle{state: f.State, profile: "default-scheduler"},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +258,7 @@ func TestAnAssumedVolumeIsNotGivenToAnotherClaim(t *testing.T) {
 	for _, uid := range []types.UID{"uid-a", "uid-c", "uid-d", "uid-d", "uid-none"} {
 		w.f.ForgetVolumes(uid)
 	}
-	if !bytes.Equal(empty, w.f.AppendState(nil)) || len(w.f.held) != 0 {
+	if !bytes.Equal(empty, w.f.AppendState(nil)) || w.f.Volumes().Held() != 0 {
 		t.Error("forgetting leaves a trace")
 	}
 }
@@ -338,7 +339,7 @@ func TestTheLogOverrulesWhatWasAssumed(t *testing.T) {
 					t.Errorf("the overlay is there: %v, want %v", kept, c.kept)
 				}
 			}
-			if held := len(w.f.held) > 0; held != c.kept {
+			if held := w.f.Volumes().Held() > 0; held != c.kept {
 				t.Errorf("the pod holds volumes: %v, want %v", held, c.kept)
 			}
 			before := w.f.AppendState(nil)
@@ -422,10 +423,10 @@ func TestVolumesAreNeverBoundInACycle(t *testing.T) {
 
 func TestRecordVolumesKnowsItsPlugin(t *testing.T) {
 	w := newVolumeWorld(t)
-	if again, ok, err := RecordVolumes(w.plugin); again != w.recorder || !ok || err != nil {
+	if again, ok, err := volumes.Record(w.plugin); again != w.recorder || !ok || err != nil {
 		t.Errorf("a second recorder: %v %v %v", again, ok, err)
 	}
-	if r, ok, err := RecordVolumes(newPlugin(t, w.f, "NodeName")); r != nil || ok || err != nil {
+	if r, ok, err := volumes.Record(newPlugin(t, w.f, "NodeName")); r != nil || ok || err != nil {
 		t.Errorf("another plugin gets a recorder: %v %v %v", r, ok, err)
 	}
 }
@@ -435,9 +436,9 @@ func TestRecordVolumesKnowsItsPlugin(t *testing.T) {
 func TestAssumedVolumesStayConsistent(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newVolumeWorld(t)
-		logged := NewInformers()
-		for _, obj := range append(w.f.List(eventlog.StorageClasses), w.f.List(eventlog.CSINodes)...) {
-			mustUpsert(t, logged, obj)
+		logged := newStore()
+		for _, res := range []eventlog.Resource{eventlog.StorageClasses, eventlog.Nodes, eventlog.CSINodes} {
+			mustUpsert(t, logged, w.f.List(res)...)
 		}
 		put := func(obj eventlog.Object) {
 			mustUpsert(t, w.f, obj)
@@ -477,14 +478,14 @@ func TestAssumedVolumesStayConsistent(t *testing.T) {
 						podWithClaims("", fmt.Sprintf("c%d", c)).Spec.Volumes...)
 				}
 				w.place(pod)
-				placed[name] = len(w.f.held[pod.UID]) > 0
+				placed[name] = w.f.Volumes().HeldBy(pod.UID) > 0
 			},
 			"forget": func(rt *rapid.T) {
 				name := fmt.Sprintf("p%d", number.Draw(rt, "pod"))
 				w.f.ForgetVolumes(types.UID("uid-" + name))
 				placed[name] = false
 			},
-			"": func(rt *rapid.T) { checkOverlays(rt, w.f) },
+			"": func(rt *rapid.T) { w.f.Volumes().Check(rt.Fatalf) },
 		})
 		for i := range 4 {
 			w.f.ForgetVolumes(types.UID(fmt.Sprintf("uid-p%d", i)))
@@ -495,38 +496,6 @@ func TestAssumedVolumesStayConsistent(t *testing.T) {
 	})
 }
 
-func checkOverlays(t *rapid.T, f *Informers) {
-	entries := 0
-	volumeOf := map[types.UID]string{}
-	for key := range f.overlays {
-		if pv, ok := f.Get(key.resource, key.Namespace, key.Name).(*v1.PersistentVolume); ok {
-			if other, ok := volumeOf[pv.Spec.ClaimRef.UID]; ok {
-				t.Fatalf("volumes %s and %s are both assumed for claim %s", pv.Name, other, pv.Spec.ClaimRef.Name)
-			}
-			volumeOf[pv.Spec.ClaimRef.UID] = pv.Name
-		}
-	}
-	for key, o := range f.overlays {
-		if len(o.holders) == 0 || !slices.IsSorted(o.holders) {
-			t.Fatalf("overlay of %v has holders %v", key, o.holders)
-		}
-		for _, uid := range o.holders {
-			if !slices.Contains(f.held[uid], key) {
-				t.Fatalf("pod %s does not know that it holds %v", uid, key)
-			}
-			entries++
-		}
-	}
-	for uid, keys := range f.held {
-		if entries -= len(keys); len(keys) == 0 {
-			t.Fatalf("pod %s holds nothing and is remembered", uid)
-		}
-	}
-	if entries != 0 {
-		t.Fatalf("holders and holdings differ by %d", entries)
-	}
-}
-
 func TestTheStateTellsWhatWasLoggedUnderAnOverlay(t *testing.T) {
 	prebound, free := localVolume("pv", "n1", "1Gi"), localVolume("pv", "n1", "1Gi")
 	prebound.Annotations = map[string]string{volume.AnnBoundByController: "yes"}
@@ -535,7 +504,7 @@ func TestTheStateTellsWhatWasLoggedUnderAnOverlay(t *testing.T) {
 	var seen [][]byte
 	var states [][]byte
 	for _, pv := range []*v1.PersistentVolume{prebound, free} {
-		f := NewInformers()
+		f := newStore()
 		mustUpsert(t, f, pv, unboundClaim("data", "local"))
 		if err := f.AssumeVolumes(
 			podWithClaims("a"),
