@@ -7,14 +7,28 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/rollcall-sched/rollcall/engine"
 )
+
+// Clock tells the time and calls back after some of it.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f after d, from a goroutine of its own.
+	AfterFunc(d time.Duration, f func())
+}
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time                      { return time.Now() }
+func (wallClock) AfterFunc(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
 // CallKind is what a call to the API server does.
 type CallKind string
@@ -56,42 +70,54 @@ type Counts struct {
 	Outstanding int
 }
 
-// Counts returns what has been done so far.
-func (e *Effects) Counts() Counts {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	counts := e.counts
+// caller makes the calls, and counts them.
+type caller struct {
+	client  kubernetes.Interface
+	timeout time.Duration // of one call
+	clock   Clock
+	report  func(string)
+
+	mu       sync.Mutex
+	done     Counts // without Outstanding
+	troubles troubles
+}
+
+// counts returns what has been done so far.
+func (c *caller) counts() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := c.done
 	counts.Calls = maps.Clone(counts.Calls)
 	return counts
 }
 
 // call makes one call, within its time, and counts it.
-func (e *Effects) call(ctx context.Context, kind CallKind, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, e.opts.CallTimeout)
+func (c *caller) call(ctx context.Context, kind CallKind, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	err := do(ctx)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.counts.Calls[Call{kind, answerOf(err)}]++
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.Calls[Call{kind, answerOf(err)}]++
 	return err
 }
 
 // readPod reads the effect's pod from the API server, as it stands there and not as a cache has it.
-func (e *Effects) readPod(ctx context.Context, x engine.Effect) (pod *v1.Pod, err error) {
-	err = e.call(ctx, CallReadPod, func(ctx context.Context) (err error) {
-		pod, err = e.opts.Client.CoreV1().Pods(x.Namespace).Get(ctx, x.Name, metav1.GetOptions{})
+func (c *caller) readPod(ctx context.Context, x engine.Effect) (pod *v1.Pod, err error) {
+	err = c.call(ctx, CallReadPod, func(ctx context.Context) (err error) {
+		pod, err = c.client.CoreV1().Pods(x.Namespace).Get(ctx, x.Name, metav1.GetOptions{})
 		return err
 	})
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.counts.ReadBacks++
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.ReadBacks++
 	return pod, err
 }
 
-func (e *Effects) retried() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.counts.Retries++
+func (c *caller) retried() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.Retries++
 }
 
 // answerOf names an answer for Call.
@@ -181,18 +207,18 @@ type troubles struct {
 
 // trouble reports what goes wrong with an effect, not more often than reportEvery: when the API server is away, all
 // effects are in trouble at once.
-func (e *Effects) trouble(x engine.Effect, what string, err error) {
-	e.mu.Lock()
-	now := e.opts.Clock.Now()
-	e.troubles.since++
-	due := e.troubles.reported.IsZero() || now.Sub(e.troubles.reported) >= reportEvery
-	n := e.troubles.since
+func (c *caller) trouble(x engine.Effect, what string, err error) {
+	c.mu.Lock()
+	now := c.clock.Now()
+	c.troubles.since++
+	due := c.troubles.reported.IsZero() || now.Sub(c.troubles.reported) >= reportEvery
+	n := c.troubles.since
 	if due {
-		e.troubles.reported, e.troubles.since = now, 0
+		c.troubles.reported, c.troubles.since = now, 0
 	}
-	e.mu.Unlock()
+	c.mu.Unlock()
 	if due {
-		e.opts.Report(fmt.Sprintf("pod %s/%s (%s): %s (%d such tries since the last report): %v", x.Namespace, x.Name,
+		c.report(fmt.Sprintf("pod %s/%s (%s): %s (%d such tries since the last report): %v", x.Namespace, x.Name,
 			x.UID, what, n, err))
 	}
 }

@@ -1,8 +1,8 @@
 // Package effect carries out what decisions ask for, by calls to the API server, and tells what came of it.
 //
-// It gets effects whose decisions are durable (Effects.Carry), and gives back inputs of the log (Effects.Take). It
-// never decides anything and never looks at the scheduler's state. Read effects.go first (the interface and the life of
-// an effect), then bind.go and evict.go: each is a chain of steps, and each step makes the calls of one stage.
+// It receives effects whose decisions are durable (Effects.Carry), and returns inputs for the log (Effects.Take). It
+// never decides anything and never looks at the scheduler's state. Read carry.go first, and effects.go for the life of
+// an effect. Then read bind.go and evict.go: each is a chain of steps, and each step makes the calls of one stage.
 //
 // What holds:
 //

@@ -61,18 +61,6 @@ type Options struct {
 	Clock Clock
 }
 
-// Clock tells the time and calls back after some of it.
-type Clock interface {
-	Now() time.Time
-	// AfterFunc calls f after d, from a goroutine of its own.
-	AfterFunc(d time.Duration, f func())
-}
-
-type wallClock struct{}
-
-func (wallClock) Now() time.Time                      { return time.Now() }
-func (wallClock) AfterFunc(d time.Duration, f func()) { time.AfterFunc(d, f) }
-
 // Effects carries out effects. All methods may be called from any goroutine.
 type Effects struct {
 	opts     Options
@@ -88,10 +76,13 @@ type Effects struct {
 	results  []eventlog.Payload
 	plugins  sync.WaitGroup // those at work
 	// givesBack are the PodGroups of whose claims some may just be being given back.
-	givesBack groupSet
-	counts    Counts
-	troubles  troubles
+	givesBack   groupSet
+	outstanding int // how many effects have not ended
+	caller
 }
+
+// groupSet are PodGroups by their UIDs.
+type groupSet map[types.UID]struct{}
 
 // lane is what is asked for one pod, or for the claims of a PodGroup. One of its tasks at the most is being carried
 // out.
@@ -175,8 +166,9 @@ func New(opts Options) *Effects {
 		opts:      opts,
 		finished:  make(chan struct{}, 1),
 		lanes:     map[types.UID]*lane{},
-		counts:    Counts{Calls: map[Call]uint64{}},
 		givesBack: groupSet{},
+		caller: caller{client: opts.Client, timeout: opts.CallTimeout, clock: opts.Clock, report: opts.Report,
+			done: Counts{Calls: map[Call]uint64{}}},
 	}
 	e.changed = sync.NewCond(&e.mu)
 	return e
@@ -199,74 +191,6 @@ func (e *Effects) Run(ctx context.Context) {
 	e.awaitPlugins()
 }
 
-// Carry takes on the effects of a Ready, and does not send the evictions of its withdrawals any more. It never blocks.
-// The decisions of all effects must be durable. An effect that is being carried out already is passed over, and so is
-// the withdrawal of an eviction that is not. An eviction that was sent before it is withdrawn ends as it would have.
-func (e *Effects) Carry(ready engine.Ready) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, x := range ready.Effects {
-		e.carry(x)
-	}
-	for _, w := range ready.Withdrawals {
-		e.withdraw(w)
-	}
-}
-
-func (e *Effects) carry(x engine.Effect) {
-	l := e.lanes[x.UID]
-	if l == nil {
-		l = &lane{}
-		e.lanes[x.UID] = l
-	}
-	for _, t := range l.tasks {
-		if t.Kind == x.Kind && t.Seq == x.Seq {
-			return
-		}
-	}
-	t := &task{Effect: x, due: true, withdrawn: new(atomic.Bool)}
-	e.withdrawGivingBack(t)
-	t.step = e.start(t)
-	l.tasks = append(l.tasks, t)
-	e.counts.Outstanding++
-	e.offer(l)
-}
-
-func (e *Effects) withdraw(w engine.Withdrawal) {
-	l := e.lanes[w.UID]
-	if l == nil {
-		return
-	}
-	for _, t := range l.tasks {
-		if t.Kind == scheduler.Evict && t.Seq == w.Seq && t.withdrawn.CompareAndSwap(false, true) && !l.running {
-			t.due = true // it waits no longer for its next try
-		}
-	}
-	e.offer(l)
-}
-
-// start returns the first step of an effect.
-func (e *Effects) start(t *task) step {
-	x := t.Effect
-	switch x.Kind {
-	case scheduler.Bind:
-		b := &binding{Effects: e, Effect: x}
-		if x.Earlier {
-			return b.look
-		}
-		return b.reserveClaims
-	case scheduler.Evict:
-		v := &eviction{Effects: e, Effect: x, withdrawn: t.withdrawn, began: e.opts.Clock.Now()}
-		return v.look
-	case scheduler.GiveBack:
-		return e.givingBack(t).begin
-	case scheduler.Ask:
-		a := &asking{Effects: e, Effect: x}
-		return a.ask
-	}
-	panic(fmt.Sprintf("effect of unknown kind %d on pod %s/%s", x.Kind, x.Namespace, x.Name))
-}
-
 // Finished returns a channel from which one receives after results have come: one message for any number of them. It is
 // for one receiver.
 func (e *Effects) Finished() <-chan struct{} { return e.finished }
@@ -278,6 +202,15 @@ func (e *Effects) Take() []eventlog.Payload {
 	results := e.results
 	e.results = nil
 	return results
+}
+
+// Counts returns what has been done so far.
+func (e *Effects) Counts() Counts {
+	counts := e.counts()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	counts.Outstanding = e.outstanding
+	return counts
 }
 
 // Drain waits until every effect that was taken on has its result, while Run runs. Those that wait for what others do
@@ -307,7 +240,7 @@ func (e *Effects) Drain(ctx context.Context) error {
 
 // tellIdle ends the wait of Drain when nothing is outstanding.
 func (e *Effects) tellIdle() {
-	if e.counts.Outstanding > 0 {
+	if e.outstanding > 0 {
 		return
 	}
 	for _, idle := range e.drains {
@@ -435,7 +368,7 @@ func (e *Effects) remove(uid types.UID, l *lane, t *task) {
 	for i := range l.tasks {
 		if l.tasks[i] == t {
 			l.tasks = append(l.tasks[:i:i], l.tasks[i+1:]...)
-			e.counts.Outstanding--
+			e.outstanding--
 			break
 		}
 	}

@@ -9,11 +9,9 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // A claim of a PodGroup is reserved for the PodGroup by the first of its pods that gets there, with the allocation; the
@@ -107,36 +105,6 @@ func (g *givingBack) giveBack(ctx context.Context, devices *eventlog.DeviceClaim
 	return err
 }
 
-// withdrawGivingBack has the claims stay that a pod is about to use which is to be bound, whichever of the two effects
-// is taken on first. e.mu is held.
-func (e *Effects) withdrawGivingBack(t *task) {
-	if t.Kind == scheduler.GiveBack {
-		for _, l := range e.lanes { // any order: one is enough
-			t.withdrawn.Store(t.withdrawn.Load() || slices.ContainsFunc(l.tasks, func(bind *task) bool {
-				return bind.uses(t.UID)
-			}))
-		}
-		return
-	}
-	for _, group := range t.GroupClaims { // any order: each is withdrawn
-		if l := e.lanes[group.UID]; l != nil {
-			for _, other := range l.tasks {
-				other.withdrawn.Store(other.withdrawn.Load() || other.Kind == scheduler.GiveBack)
-			}
-		}
-	}
-}
-
-// uses reports whether the pod to be bound uses claims of the PodGroup.
-func (t *task) uses(group types.UID) bool {
-	for _, of := range t.GroupClaims { // any order: one is enough
-		if of.UID == group {
-			return true
-		}
-	}
-	return false
-}
-
 // awaitsGroup reports whether a claim of the pod's PodGroup is just being given back.
 func (b *binding) awaitsGroup() bool {
 	b.mu.Lock()
@@ -194,6 +162,3 @@ func isOlder(claim, than *resourcev1.ResourceClaim) bool {
 	}
 	return order < 0
 }
-
-// groupSet are PodGroups by their UIDs.
-type groupSet map[types.UID]struct{}
