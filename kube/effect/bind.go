@@ -16,8 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// maxBinds is how often a pod is sent that is seen unbound afterwards. With the time between them the last one is sent
-// about 3 s after the first.
+// maxBinds limits the binds sent for a pod that is unbound afterwards. The last one is sent about 3 s after the first.
 const maxBinds = 6
 
 // binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitDevices, awaitVolumes, preBind, send
@@ -27,7 +26,7 @@ type binding struct {
 	*Effects
 	engine.Effect
 
-	sent   int   // how often the bind was sent, without those that were to be sent later
+	sent   int   // the number of binds sent, without the ones to be sent later
 	tries  int   // of the step before that, since it last succeeded
 	unread int   // how often the pod could not be read, since it last could
 	kept   int   // how often its claims could not be given back

@@ -193,8 +193,7 @@ func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 			}
 			facts, stderr, code := verified(t, log)
 			if code != exitFailed || facts.Whole || facts.Damage != nil || facts.EndUnknown == "" ||
-				facts.Entries != last ||
-				strings.Contains(strings.ToLower(stderr), "remove") {
+				facts.Entries != last || strings.Contains(strings.ToLower(stderr), "remove") {
 				t.Errorf("log verify: exit code %d, %+v\n%s", code, facts, stderr)
 			}
 			wants(
