@@ -2,7 +2,8 @@
 // whatever a log is kept in. Whoever answers a question about a log uses it, and reads the log by nothing else.
 //
 //	log := history.New(source, history.Options{})          // source is a *logs.Source, or Plain(reader, registry)
-//	m, err := log.At(ctx, 4711)                            // the state after entry 4711
+//	p, err := log.Resolve(ctx, &moment)                    // the entry that --at 14:03 means
+//	m, err := log.At(ctx, p.Seq)                           // the state after it; the Machine is the caller's own
 //	for e, err := range log.Entries(ctx, history.Query{    // the entries that name the pod, and no others
 //		Keys: []index.Key{index.UID(uid)}, Kinds: []eventlog.Kind{eventlog.KindDecision}}) {
 //	}
@@ -21,6 +22,8 @@
 // that of a snapshot. Extent tells how far a log can be read, and why there may be more. Errors name the entry. Damage
 // ends what is read where reading the whole log would end. Damage between entries that are not read is not found:
 // package logs/verify looks for that.
+//
+// Machines, entries and answers are values of their own: what a caller does to a Machine no other caller sees.
 //
 // The package never writes, never opens a log (package logs does), and knows nothing of what the entries mean to a
 // question. A Log is not safe for concurrent use.

@@ -38,7 +38,7 @@ func (l *Log) Entries(ctx context.Context, q Query) iter.Seq2[eventlog.Entry, er
 			return
 		}
 		q.From = max(q.From, l.source.First())
-		q.Keys = slices.Sorted(slices.Values(q.Keys))
+		q.Keys = slices.Compact(slices.Sorted(slices.Values(q.Keys)))
 		if len(q.Keys) == 0 {
 			q.Keys = nil
 		}
@@ -141,7 +141,7 @@ func within(seqs []uint64, first, last uint64) []uint64 {
 	return seqs[min(from, to):to]
 }
 
-// boundary returns the last entry of a log with an index that is not behind a bound, 0 if there is none.
+// boundary returns the last entry that is not behind a bound, 0 if there is none. A bound with a time needs an index.
 func (l *Log) boundary(ctx context.Context, x index.Lookup, b Bound) (uint64, error) {
 	last, err := l.source.Last()
 	if err == nil && b.Time > 0 {
