@@ -8,19 +8,14 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // A RequestError says that a request is impossible, whatever the state of the log: the request has to change.
-type RequestError struct{ Err error }
-
-// Error implements error.
-func (e *RequestError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *RequestError) Unwrap() error { return e.Err }
+type RequestError = history.RequestError
 
 // Refuse returns a *RequestError with a formatted message.
-func Refuse(format string, args ...any) error { return &RequestError{fmt.Errorf(format, args...)} }
+func Refuse(format string, args ...any) error { return &RequestError{Err: fmt.Errorf(format, args...)} }
 
 // scheme matches the beginning of a URL.
 var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
@@ -47,7 +42,7 @@ func isOnlyPath(name string) bool {
 func streamAt(name string) (*jetstream.Address, error) {
 	at, err := jetstream.Parse(name)
 	if err != nil {
-		return nil, &RequestError{err}
+		return nil, &RequestError{Err: err}
 	}
 	return at, nil
 }

@@ -18,11 +18,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // A Point separates old entries from others. It is a moment of the log, or an age, counted back from the log's last
 // entry by the entries' own times.
-type Point struct{ moment logs.Moment }
+type Point struct{ moment history.Moment }
 
 // ParsePoint parses the value of --before. Its errors are *logs.RequestErrors.
 func ParsePoint(text string) (Point, error) {
@@ -30,7 +31,7 @@ func ParsePoint(text string) (Point, error) {
 	if age, err := time.ParseDuration(text); err == nil && age > 0 {
 		moment = "-" + text
 	}
-	m, err := logs.ParseMoment(moment)
+	m, err := history.ParseMoment(moment)
 	if err != nil {
 		return Point{}, logs.Refuse("--before is %q: %s, or an age such as 720h", text, err)
 	}

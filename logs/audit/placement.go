@@ -9,6 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/proof"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // A placing is a placement of a pod as far as the entries so far show it.
@@ -25,18 +26,17 @@ type placing struct {
 func findPlacement(ctx context.Context, log *logs.Source, namespace, name string, uid types.UID, size uint64) (
 	[]uint64, error,
 ) {
+	past := history.New(log, history.Options{
+		Progress: func(seq uint64) { log.Progress("looking for the placement", seq, size) },
+	})
 	var last *placing
-	for e, err := range log.Read(ctx, log.First()) {
-		if err == nil {
-			err = ctx.Err()
-		}
+	for e, err := range past.Entries(ctx, history.Query{
+		To:    history.Bound{Seq: size},
+		Kinds: []eventlog.Kind{eventlog.KindDecision, eventlog.KindBindResult},
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Seq > size {
-			break
-		}
-		log.Progress("looking for the placement", e.Seq, size)
 		switch p := e.Payload.(type) {
 		case *eventlog.Decision:
 			last = last.decided(e.Seq, p, p.Namespace == namespace && p.Name == name && (uid == "" || p.UID == uid))

@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
-// learn adds what an entry tells of the pods that are named, and of those for which of returns true: their UIDs and
-// nodes, and the results of evictions.
+// learn adds the names that an entry has for the named pods, and for the pods for which of returns true: their UIDs,
+// their nodes and the results of evictions.
 func learn(e eventlog.Entry, names *history.Names, of func(*v1.Pod) bool) {
 	node := func(uid types.UID, name string) {
 		if name != "" && names.Has(index.UID(uid)) {

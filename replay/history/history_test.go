@@ -66,8 +66,8 @@ func sources(t *testing.T, r *replaytest.Recording) []*replaytest.Source {
 	return []*replaytest.Source{plain, kept, quick}
 }
 
-// TestTheStateAtAnEntryIsTheOneThatAllEntriesMake asks for states in any order. What a caller does to a Machine is not
-// seen by the next one.
+// TestTheStateAtAnEntryIsTheOneThatAllEntriesMake asks for states in any order. A caller that changes its Machine does
+// not change the answer to the next one.
 func TestTheStateAtAnEntryIsTheOneThatAllEntriesMake(t *testing.T) {
 	r := replaytest.Record(t, 20)
 	entries := naive(t, r)

@@ -21,8 +21,8 @@ type Log struct {
 
 // Options say how a log is read. The zero value keeps nothing and is silent.
 type Options struct {
-	// Keep is how many Machines are kept to begin with, the least recently used goes first. Keeping one costs a copy of
-	// the state: do it where more than one question is asked.
+	// Keep is the number of Machines that the Log keeps to begin with. The least recently used goes first. Keeping one
+	// costs a copy of the state: set it where more than one question is asked.
 	Keep int
 	// Progress is called now and then with the last entry read; nil is not called.
 	Progress func(seq uint64)
@@ -47,8 +47,8 @@ type Extent struct {
 	First, Last uint64
 	// Base is the entry after which the first state is known, 0 for the empty state before entry 1.
 	Base uint64
-	// Behind says why there may be entries behind Last, and Damage what is wrong with the log there; nil if nothing is
-	// known of either.
+	// Behind says why there may be entries behind Last, and Damage is the damage there. Both are nil for a log that
+	// ends with Last, as far as the Source knows.
 	Behind, Damage error
 }
 

@@ -11,10 +11,10 @@ import (
 
 // A Query says which entries are asked for. The zero value asks for all.
 type Query struct {
-	// From is the first entry that is looked at, 0 for the first that can be read. None before Since is yielded.
+	// From is the first entry of the range, 0 for the first that can be read. No entry before Since is yielded.
 	From  uint64
 	Since eventlog.Time
-	// To is where the range ends.
+	// To ends the range.
 	To Bound
 	// Keys are names of which an entry has to have one; nil for any entry. Two names may have the same Key.
 	Keys []index.Key
@@ -38,7 +38,7 @@ func (l *Log) Entries(ctx context.Context, q Query) iter.Seq2[eventlog.Entry, er
 			return
 		}
 		q.From = max(q.From, l.source.First())
-		q.Keys = slices.Sorted(slices.Values(q.Keys))
+		q.Keys = slices.Compact(slices.Sorted(slices.Values(q.Keys)))
 		if len(q.Keys) == 0 {
 			q.Keys = nil
 		}
@@ -134,14 +134,14 @@ func hasKind(f *index.Facts, kinds []eventlog.Kind) bool {
 	return kinds == nil || slices.ContainsFunc(kinds, func(k eventlog.Kind) bool { return f.Kinds[k] > 0 })
 }
 
-// within returns those of seqs, which ascend, that are from first to last.
+// within returns the part of seqs from first to last; seqs ascend.
 func within(seqs []uint64, first, last uint64) []uint64 {
 	from, _ := slices.BinarySearch(seqs, first)
 	to, _ := slices.BinarySearch(seqs, last+1)
 	return seqs[min(from, to):to]
 }
 
-// boundary returns the last entry of a log with an index that is not behind a bound, 0 if there is none.
+// boundary returns the last entry that is not behind a bound, 0 if there is none. A bound with a time needs an index.
 func (l *Log) boundary(ctx context.Context, x index.Lookup, b Bound) (uint64, error) {
 	last, err := l.source.Last()
 	if err == nil && b.Time > 0 {

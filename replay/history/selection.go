@@ -14,10 +14,10 @@ import (
 // ErrTooNarrow says that a question needs entries that its Selection does not have: ask it again with Log.All.
 var ErrTooNarrow = errors.New("the whole log is to be read")
 
-// Names are what the entries of a Selection may name. They grow while its entries are found.
+// Names is a set of names: the entries of a Selection have one of them. It grows while the entries are found.
 type Names struct {
 	keys  map[index.Key]bool
-	grown bool // since entries were last looked for
+	grown bool // since the last search
 }
 
 // NewNames returns names to begin with. Entries that may concern anything (index.Barrier) are always among those named.
@@ -37,7 +37,7 @@ func (n *Names) Add(keys ...index.Key) {
 	}
 }
 
-// Has reports whether entries with a name are among those that were looked for.
+// Has reports whether a name is in the set.
 func (n *Names) Has(k index.Key) bool { return n.keys[k] }
 
 // A Learner is shown the entries that have some of the names, and adds names that these entries tell: the node of a
@@ -61,8 +61,8 @@ func (l *Log) All(_ context.Context, bound Bound) (*Selection, error) {
 	return &Selection{log: l, bound: bound, base: base, at: Point{Seq: base}}, err
 }
 
-// Select returns the entries up to a bound that have the names, or names that learn adds on seeing them. If that cannot
-// be told, or would be most entries, all are selected.
+// Select returns the entries up to a bound that have the names, or names that learn adds on seeing them. If that
+// would be most entries, or if the bound is outside of the log, all are selected.
 func (l *Log) Select(ctx context.Context, bound Bound, names *Names, learn Learner) (*Selection, error) {
 	all, err := l.All(ctx, bound)
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *Log) Select(ctx context.Context, bound Bound, names *Names, learn Learn
 	return s, nil
 }
 
-// locate finds the entry that the bound is. It reports false for one that is outside of what is known.
+// locate finds the last entry within the bound. It reports false for a bound outside of the known entries.
 func (s *Selection) locate(ctx context.Context) (bool, error) {
 	last, err := s.log.source.Last()
 	if err != nil || s.bound.Seq > last {
@@ -101,8 +101,8 @@ func (s *Selection) locate(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// find looks for the entries with the names, and shows learn those that are new until it adds no more names. It reports
-// false if they are too many.
+// find searches for the entries with the names, and shows them to learn until it adds no more names. It reports false
+// if they are too many.
 func (s *Selection) find(ctx context.Context, learn Learner) (bool, error) {
 	seen := 0
 	for s.names.grown {
@@ -166,7 +166,7 @@ func (s *Selection) Naming(ctx context.Context, keys ...index.Key) ([]uint64, er
 	return within(seqs, s.base+1, s.at.Seq), err
 }
 
-// picked yields the selected entries of those that were found by names.
+// picked yields the entries that were found by names.
 func (s *Selection) picked(ctx context.Context) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		for e, err := range s.x.Pick(ctx, s.seqs) {

@@ -7,7 +7,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/index"
 )
 
-// A Tally is what a log holds, counted.
+// A Tally counts the contents of a log.
 type Tally struct {
 	// Entries counts all entries, from First to Last.
 	Entries     uint64
@@ -20,7 +20,7 @@ type Tally struct {
 	Epochs []eventlog.Entry
 }
 
-// Tally counts a log from end to end. Of a log with an index it reads the entries that begin epochs alone.
+// Tally counts a log from end to end. If the log has an index, it reads the entries that begin epochs and no others.
 func (l *Log) Tally(ctx context.Context) (*Tally, error) {
 	t := &Tally{Kinds: map[eventlog.Kind]uint64{}, Resources: map[eventlog.Resource]uint64{},
 		Outcomes: map[eventlog.Outcome]uint64{}}
@@ -49,7 +49,7 @@ func (l *Log) Tally(ctx context.Context) (*Tally, error) {
 	return t, l.damageAt(ctx, t.Last.Seq+1)
 }
 
-// addUp counts what an index says of its parts, and returns the entries that begin epochs.
+// addUp adds up the counts of an index, and returns the entries that begin epochs.
 func (t *Tally) addUp(parts []index.Facts) (epochs []uint64) {
 	for _, f := range parts {
 		if t.Entries == 0 {

@@ -168,9 +168,9 @@ func (x *Index) Until(ctx context.Context, at eventlog.Time) (seq uint64, err er
 
 // Naming implements index.Lookup.
 func (x *Index) Naming(_ context.Context, keys ...index.Key) (seqs []uint64, err error) {
-	slices.Sort(keys)
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	for _, p := range x.parts {
-		seqs = p.Naming(slices.Compact(keys), seqs)
+		seqs = p.Naming(keys, seqs)
 	}
 	slices.Sort(seqs)
 	return slices.Compact(seqs), nil

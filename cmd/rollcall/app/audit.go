@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundles"
 	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/replay/order"
@@ -31,7 +30,7 @@ func newAudit(registry framework.Registry) *cobra.Command {
 // orderAudit is "rollcall audit order".
 type orderAudit struct {
 	reading
-	from, at logs.Moment
+	from, at history.Moment
 	show     uint64
 	out      output
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/replay/history"
@@ -152,7 +151,7 @@ func (d *demo) explain(cmd *cobra.Command, w io.Writer, path string) error {
 
 	fmt.Fprint(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n"+
 		"$ rollcall explain demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
-	asked, err := logs.ParseMoment("2026-01-01T00:20:00Z")
+	asked, err := history.ParseMoment("2026-01-01T00:20:00Z")
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/headroom"
-	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
@@ -61,7 +60,7 @@ history is known.`,
 	}
 	var out output
 	from := reading{registry: registry}
-	var at logs.Moment
+	var at history.Moment
 	var runnersUp int
 	var trace tracing
 	kinds := map[string]explainer{"pod": trace.explainPod, "group": explainGroup}
@@ -200,7 +199,7 @@ func explainOne(
 	cmd *cobra.Command,
 	answerFor explainer,
 	from reading,
-	at logs.Moment,
+	at history.Moment,
 	args []string,
 	opts explain.Options,
 	out *output,

@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/survey"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 func newLog(registry framework.Registry) *cobra.Command {
@@ -32,7 +33,7 @@ func newLog(registry framework.Registry) *cobra.Command {
 
 func newLogCat(registry framework.Registry) *cobra.Command {
 	open := reading{registry: registry}
-	var from, to logs.Moment
+	var from, to history.Moment
 	cmd := &cobra.Command{
 		Use:   "cat LOG|BUNDLE",
 		Short: "Print a log's entries, one JSON object a line",
@@ -71,7 +72,7 @@ type entryRange struct {
 }
 
 // rangeOf returns the range that two moments are in a log. If nothing is said of its beginning, it is the first entry.
-func rangeOf(ctx context.Context, log *logs.Source, from, to logs.Moment) (r entryRange, err error) {
+func rangeOf(ctx context.Context, log *logs.Source, from, to history.Moment) (r entryRange, err error) {
 	if r.from, r.since, err = from.In(ctx, log); err != nil {
 		return r, err
 	}

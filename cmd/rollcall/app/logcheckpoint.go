@@ -6,14 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 func newLogCheckpoint(registry framework.Registry) *cobra.Command {
 	open := reading{registry: registry}
 	var key string
-	var at logs.Moment
+	var at history.Moment
 	cmd := &cobra.Command{
 		Use:   "checkpoint LOG|BUNDLE --key FILE",
 		Short: "Sign the present state of a log",
@@ -39,7 +39,7 @@ serve it.`,
 	return cmd
 }
 
-func checkpoint(cmd *cobra.Command, open reading, name, key string, asked logs.Moment) error {
+func checkpoint(cmd *cobra.Command, open reading, name, key string, asked history.Moment) error {
 	signer, err := audit.ReadSigner(key)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func checkpoint(cmd *cobra.Command, open reading, name, key string, asked logs.M
 		return err
 	}
 	defer log.Close()
-	at, err := asked.Entry(cmd.Context(), log.Source)
+	at, err := log.EntryAt(cmd.Context(), &asked)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundles"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // export is what the export command is asked to do.
@@ -20,7 +21,7 @@ type export struct {
 	reading
 	file           string
 	into           io.Writer // instead of a file; nil where there is one
-	from, to, upTo logs.Moment
+	from, to, upTo history.Moment
 	out            output
 }
 
@@ -119,7 +120,7 @@ func (x *export) run(cmd *cobra.Command, name string) (*bundles.Exported, error)
 }
 
 // placeIn returns where a moment is in a log.
-func placeIn(ctx context.Context, log *logs.Source, m logs.Moment) (p bundles.Place, err error) {
+func placeIn(ctx context.Context, log *logs.Source, m history.Moment) (p bundles.Place, err error) {
 	p.Seq, p.Time, err = m.In(ctx, log)
 	return p, err
 }

@@ -8,11 +8,12 @@ import (
 
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // newLogSnapshot writes a snapshot of a log that has none where one is needed.
 func newLogSnapshot(registry framework.Registry) *cobra.Command {
-	var at logs.Moment
+	var at history.Moment
 	open := reading{registry: registry}
 	var out output
 	cmd := &cobra.Command{
@@ -45,13 +46,13 @@ stream of NATS JetStream may have a writer meanwhile.`,
 	return cmd
 }
 
-func takeSnapshot(cmd *cobra.Command, open reading, name string, asked logs.Moment) (*logs.Taken, error) {
+func takeSnapshot(cmd *cobra.Command, open reading, name string, asked history.Moment) (*logs.Taken, error) {
 	log, err := open.open(cmd, name)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	at, err := asked.Entry(cmd.Context(), log.Source)
+	at, err := log.EntryAt(cmd.Context(), &asked)
 	if err != nil {
 		return nil, err
 	}

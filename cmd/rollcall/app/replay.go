@@ -13,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -94,7 +95,7 @@ have different feature gates, which are one for the whole process, is decided in
 type replaying struct {
 	reading
 	keep    int
-	from    logs.Moment
+	from    history.Moment
 	classes classes
 
 	parallel bool
@@ -182,7 +183,7 @@ func (r *replaying) start(ctx context.Context, log *logs.Source, last uint64) (*
 	if err != nil {
 		return nil, err
 	}
-	from, err := r.from.Entry(ctx, log)
+	from, err := log.EntryAt(ctx, &r.from)
 	switch {
 	case err != nil:
 		return nil, err

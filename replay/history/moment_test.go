@@ -1,4 +1,4 @@
-package logs_test
+package history_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 func TestAMomentIsAnEntryOrATime(t *testing.T) {
@@ -25,20 +26,27 @@ func TestAMomentIsAnEntryOrATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
+	plain := history.Plain(log, log.Registry())
 	for text, want := range map[string]uint64{
 		"7": 7, "2026-01-02T23:05:00Z": 6, "2026-01-03T00:05:00+01:00": 6, "2026-01-02 23:05": 6,
 		"2026-01-02T23:05": 6, "2026-01-02 23:05:30": 6, "23:05": 6, "23:05:59.5": 6, "00:03": 64, "00:03:01": 64,
 		"-1m": 89, "-29m30s": 60, "2026-01-03": 61, "2027-01-01": 90,
 	} {
-		m, err := logs.ParseMoment(text)
+		m, err := history.ParseMoment(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
 		notes = nil
-		got, err := m.Entry(t.Context(), log)
+		got, err := log.EntryAt(t.Context(), &m)
 		if err != nil || got != want {
 			t.Errorf("%s is entry %d, %v, want %d", text, got, err, want)
+		}
+		for name, source := range map[string]history.Source{"indexed": log, "plain": plain} {
+			p, err := history.New(source, history.Options{}).Resolve(t.Context(), &m)
+			if err != nil || p.Seq != want || p.Time != entries[want-1].Time {
+				t.Errorf("%s, %s log: %+v, %v, want entry %d", text, name, p, err, want)
+			}
 		}
 		if isTime := text != "7"; isTime && (len(notes) != 1 ||
 			!strings.Contains(notes[0], fmt.Sprintf("taken for it is entry %d, of 2026-01-0", want))) {
@@ -46,10 +54,10 @@ func TestAMomentIsAnEntryOrATime(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"12:00", "-3h", "2026-01-01", "2026-01-02T22:59:59Z"} {
-		m, err := logs.ParseMoment(text)
+		m, err := history.ParseMoment(text)
 		var request *logs.RequestError
 		if err == nil {
-			_, err = m.Entry(t.Context(), log)
+			_, err = log.EntryAt(t.Context(), &m)
 		}
 		if !errors.As(err, &request) {
 			t.Errorf("%s: want that the log has no such time, got %v", text, err)
@@ -57,7 +65,7 @@ func TestAMomentIsAnEntryOrATime(t *testing.T) {
 	}
 	for _, text := range []string{"", "0", "-1", "-", "yesterday", "25:00", "14:60", "2026-13-01", "1960-01-01",
 		"-0s"} {
-		if m, err := logs.ParseMoment(text); err == nil {
+		if m, err := history.ParseMoment(text); err == nil {
 			t.Errorf("%q is taken for %+v", text, m)
 		}
 	}

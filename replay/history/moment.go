@@ -1,0 +1,201 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// A RequestError says that a request is impossible, whatever the state of the log: the request has to change.
+type RequestError struct{ Err error }
+
+// Error implements error.
+func (e *RequestError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *RequestError) Unwrap() error { return e.Err }
+
+func refuse(format string, args ...any) error { return &RequestError{fmt.Errorf(format, args...)} }
+
+// A Moment is a place in a log in a form that a person types: an entry's number, a time, a time of day, or a duration
+// before the log's last entry. Only an open log gives it a meaning. The zero Moment names no place.
+type Moment struct {
+	text  string
+	seq   uint64
+	time  time.Time
+	day   bool          // clock is a time of day
+	clock time.Duration // since midnight, in UTC
+	ago   time.Duration // before the last entry
+}
+
+// momentForms lists the forms of a Moment.
+const momentForms = "an entry's number above 0, a time such as 2026-01-03T14:03:00Z or \"2026-01-03 14:03\" (UTC), " +
+	"a time of day such as 14:03, or -5m for five minutes before the log's last entry"
+
+// momentLayouts are the layouts of times without a zone, which are in UTC.
+var momentLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
+	"2006-01-02"}
+
+// ParseMoment reads a moment.
+func ParseMoment(text string) (Moment, error) {
+	m := Moment{text: text}
+	if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq > 0 {
+		m.seq = seq
+		return m, nil
+	}
+	if age, found := strings.CutPrefix(text, "-"); found {
+		var err error
+		if m.ago, err = time.ParseDuration(age); err == nil && m.ago > 0 {
+			return m, nil
+		}
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return m, m.setTime(t)
+	}
+	for _, layout := range momentLayouts {
+		if t, err := time.ParseInLocation(layout, text, time.UTC); err == nil {
+			return m, m.setTime(t)
+		}
+	}
+	for _, layout := range []string{"15:04:05", "15:04"} {
+		if t, err := time.ParseInLocation(layout, text, time.UTC); err == nil {
+			m.day, m.clock = true, t.Sub(t.Truncate(24*time.Hour))
+			return m, nil
+		}
+	}
+	return Moment{}, errors.New("want " + momentForms)
+}
+
+// setTime sets a time that a log can have.
+func (m *Moment) setTime(t time.Time) error {
+	if t.Year() < 1970 || t.Year() > 2200 || t.UnixNano() <= 0 {
+		return fmt.Errorf("%s is not a time that a log can have: want %s", m.text, momentForms)
+	}
+	m.time = t
+	return nil
+}
+
+// Given reports whether it names a place.
+func (m *Moment) Given() bool { return m.text != "" }
+
+// String implements pflag.Value: the text that was given.
+func (m *Moment) String() string { return m.text }
+
+// Type implements pflag.Value.
+func (m *Moment) Type() string { return "entry" }
+
+// Set implements pflag.Value.
+func (m *Moment) Set(text string) (err error) {
+	*m, err = ParseMoment(text)
+	return err
+}
+
+// In returns the entry's number, or the time, that the moment means in a log; the other of the two is 0. A time of day
+// means its last occurrence in the log. The error is a *RequestError if the log has no such time.
+func (m *Moment) In(ctx context.Context, log Reader) (seq uint64, at eventlog.Time, err error) {
+	switch {
+	case m.seq > 0 || !m.Given():
+		return m.seq, 0, nil
+	case !m.time.IsZero():
+		return 0, eventlog.TimeOf(m.time), nil
+	}
+	first, last, err := span(ctx, log)
+	if err != nil {
+		return 0, 0, err
+	}
+	if m.ago > 0 {
+		at := last.Std().Add(-m.ago)
+		if at.UnixNano() <= 0 {
+			at = first.Std()
+		}
+		return 0, eventlog.TimeOf(at), nil
+	}
+	day := last.Std().UTC().Truncate(24 * time.Hour).Add(m.clock)
+	if day.After(last.Std()) {
+		day = day.Add(-24 * time.Hour)
+	}
+	if day.Before(first.Std()) {
+		return 0, 0, refuse("%s is at no time of the log, which goes from %s to %s", m.text,
+			first.Std().Format(time.RFC3339), last.Std().Format(time.RFC3339))
+	}
+	return 0, eventlog.TimeOf(day), nil
+}
+
+// Resolve returns the last entry that is not behind a moment; the last entry of the log if the moment names no place.
+// The error is a *RequestError if the log has no such time, and wraps ErrBeyond for an entry behind the last one.
+func (l *Log) Resolve(ctx context.Context, m *Moment) (Point, error) {
+	seq, at, err := m.In(ctx, l.source)
+	if err != nil {
+		return Point{}, err
+	}
+	p, err := l.Locate(ctx, Bound{seq, at})
+	if err == nil && p.Seq == 0 && m.Given() {
+		err = refuse("%s is before the first entry of the log", m.text)
+	}
+	return p, err
+}
+
+// Locate returns the last entry within a bound; the zero Point if there is none. Without an index, a time is found by
+// reading the log up to it.
+func (l *Log) Locate(ctx context.Context, b Bound) (p Point, err error) {
+	last, err := l.source.Last()
+	if err != nil {
+		return p, err
+	}
+	if b.Seq > last {
+		return p, &beyondError{b.Seq, last}
+	}
+	x, err := l.source.Index(ctx)
+	if err != nil {
+		return p, err
+	}
+	from := max(1, l.source.First())
+	if x != nil || b.Time == 0 {
+		if from, err = l.boundary(ctx, x, b); err != nil || from < max(1, l.source.First()) {
+			return p, err
+		}
+		b = Bound{Seq: from}
+	}
+	for e, err := range l.source.Read(ctx, from) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return p, err
+		}
+		if b.excludes(e) {
+			return p, nil
+		}
+		if p = pointOf(e); e.Seq == b.Seq {
+			return p, nil
+		}
+		l.progress(e.Seq)
+	}
+	return p, nil
+}
+
+// span returns the times of the first and the last entry that can be read.
+func span(ctx context.Context, log Reader) (first, last eventlog.Time, err error) {
+	end, err := log.Last()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, at := range []struct {
+		seq  uint64
+		time *eventlog.Time
+	}{{log.First(), &first}, {end, &last}} {
+		for e, err := range log.Read(ctx, at.seq) {
+			if err != nil {
+				return 0, 0, err
+			}
+			*at.time = e.Time
+			break
+		}
+	}
+	return first, last, nil
+}
