@@ -8,11 +8,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What the plugins know of groups of nodes (framework.GroupSurveyor of Rollcall): of each column of the ledger the
-// least or the most that a node of the group has. What a pod would be scored on a node of the group at the most is
-// computed from these as the score of one node is from its amounts, taking of each amount what makes the score highest.
-// Two fractions that are computed in another order can differ by some parts in 10^15, so margin is added before a score
-// is cut to a whole number.
+// Bounds of groups of nodes (framework.GroupSurveyor of Rollcall). A group has the least or the most of each column of
+// the ledger. The highest score that a pod can get on a node of the group follows from these as the score of one node
+// follows from its amounts: it takes, for each amount, the end that makes the score highest. Two fractions that are
+// computed in another order can differ by some parts in 10^15, so margin is added before a score is cut to a whole
+// number.
 //
 // Example: of two nodes one has 40 % of its CPU left and 10 % of its memory, the other one 20 % and 30 %. A pod that
 // takes 10 % of each is scored (30+0)/2 = 15 and (10+20)/2 = 15. The bound is (30+20)/2 = 25.
@@ -31,7 +31,7 @@ type groups struct {
 	size   int
 
 	pods  []int64 // the least that nodes have of it, as the next ones
-	room  [kinds][]int64
+	left  [kinds][]int64
 	free  map[v1.ResourceName][]int64
 	of    [kinds]*bounds
 	even  []int64
@@ -86,15 +86,15 @@ func (g *groups) fold(column []int64, with func(a, b int64) int64) []int64 {
 	return out
 }
 
-// needs is room.needs for groups instead of nodes; free has what is free on nodes of the pod's extended resources.
-func (g *groups) needs(l *ledger, r *room, free [][]int64) []need {
+// needs is requests.needs for groups instead of nodes; free has what is free on nodes of the pod's extended resources.
+func (g *groups) needs(l *ledger, r *requests, free [][]int64) []need {
 	if g.pods == nil {
 		g.pods = g.least(l.pods)
 	}
 	needs := []need{{g.pods, 1}}
 	for i, amount := range r.of {
 		if amount > 0 {
-			needs = append(needs, need{g.roomOf(l, kind(i)), amount})
+			needs = append(needs, need{g.leastFree(l, kind(i)), amount})
 		}
 	}
 	for i, s := range r.scalars {
@@ -108,12 +108,12 @@ func (g *groups) needs(l *ledger, r *room, free [][]int64) []need {
 	return needs
 }
 
-// roomOf returns, by group, how much of the resource is not requested on any node, at the least.
-func (g *groups) roomOf(l *ledger, resource kind) []int64 {
-	if g.room[resource] == nil {
-		g.room[resource] = g.least(l.of[resource].room)
+// leastFree returns, by group, how much of the resource is not requested on any node, at the least.
+func (g *groups) leastFree(l *ledger, resource kind) []int64 {
+	if g.left[resource] == nil {
+		g.left[resource] = g.least(l.of[resource].free)
 	}
-	return g.room[resource]
+	return g.left[resource]
 }
 
 // boundsOf returns what the groups have of the resource.
@@ -165,11 +165,11 @@ func (f *Fit) GroupNodes(places []int32, size int) { f.ledger.groups.set(places,
 // GroupFilter implements framework.GroupSurveyor of Rollcall.
 func (f *Fit) GroupFilter(state fwk.CycleState, pass []bool) bool {
 	l := &f.ledger
-	data, err := state.Read(roomKey)
+	data, err := state.Read(podKey)
 	if err != nil || l.broken || l.groups.n() != len(pass) {
 		return false
 	}
-	r := data.(*room)
+	r := data.(*requests)
 	var free [][]int64
 	for _, s := range r.scalars {
 		at := slices.Index(l.names, s.name)
@@ -316,11 +316,11 @@ func (b *Balanced) GroupScore(state fwk.CycleState, most []int64) bool {
 		return false
 	}
 	tilts := g.tiltsOf(l, x.resource, y.resource)
-	roomX, roomY := g.roomOf(l, x.resource), g.roomOf(l, y.resource)
+	freeX, freeY := g.leastFree(l, x.resource), g.leastFree(l, y.resource)
 	ofX, ofY := float64(x.amount), float64(y.amount)
 	for i := range most {
 		even := int64(fwk.MaxScore)
-		if hasX.least[i] > 0 && hasY.least[i] > 0 && fits(x.amount, roomX[i]) && fits(y.amount, roomY[i]) {
+		if hasX.least[i] > 0 && hasY.least[i] > 0 && fits(x.amount, freeX[i]) && fits(y.amount, freeY[i]) {
 			least := tilts[i].least + ofX/float64(hasX.most[i]) - ofY/float64(hasY.least[i])
 			highest := tilts[i].most + ofX/float64(hasX.least[i]) - ofY/float64(hasY.most[i])
 			off := max(least, -highest, 0) // the least by which the pod leaves a node uneven

@@ -9,9 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// ledger keeps what the plugins read of the nodes side by side, in columns by the order of their list. What it has of a
-// node is that of the NodeInfo whose generation it has, which no other content of any node ever has; it is a memo and
-// nothing else.
+// ledger keeps the amounts of the nodes side by side, in columns by the order of their list. A node's amounts are valid
+// for the NodeInfo with the same generation: no other content of any node ever has it. The ledger is only a memo.
 type ledger struct {
 	generation []int64 // 0: of no node
 	pods       []int64 // how many more pods the node may have
@@ -30,7 +29,7 @@ type ledger struct {
 type columns struct {
 	has     []int64   // allocatable
 	asked   []int64   // taken by what containers request
-	room    []int64   // has - asked
+	free    []int64   // has - asked
 	counted []int64   // taken, with the least of cpu and memory that a container counts for
 	inverse []float64 // 1/has; 0 if has is 0, or if percent cannot do with it
 }
@@ -44,11 +43,11 @@ type row struct {
 	counted    [kinds]int64 // taken, with the least of cpu and memory that a container counts for
 }
 
-// maxNames is how many extended resources a ledger keeps. A cluster has a few; when pods have asked for more, it begins
-// anew.
+// maxNames bounds the extended resources that a ledger keeps. A cluster has a few; when pods request more, it starts
+// again with none.
 const maxNames = 16
 
-// columnsOf returns what is free of the resources that a pod requests; ok is false if it requests too many of them.
+// columnsOf returns the free amounts of the resources that a pod requests; ok is false if it requests too many.
 func (l *ledger) columnsOf(scalars []scalar, nodes []fwk.NodeInfo) (free [][]int64, ok bool) {
 	if len(scalars) > maxNames {
 		return nil, false
@@ -95,7 +94,7 @@ func (l *ledger) size(nodes int) {
 	l.pods, l.even = sized(l.pods, nodes), sized(l.even, nodes)
 	for i := range l.of {
 		of := &l.of[i]
-		of.has, of.asked, of.room = sized(of.has, nodes), sized(of.asked, nodes), sized(of.room, nodes)
+		of.has, of.asked, of.free = sized(of.has, nodes), sized(of.asked, nodes), sized(of.free, nodes)
 		of.counted, of.inverse = sized(of.counted, nodes), sized(of.inverse, nodes)
 	}
 	for i := range l.free {
@@ -141,7 +140,7 @@ func (l *ledger) put(at int, info *framework.NodeInfo) {
 	for i := range l.of {
 		of := &l.of[i]
 		of.has[at], of.asked[at], of.counted[at] = r.has[i], r.asked[i], r.counted[i]
-		of.room[at], of.inverse[at] = r.has[i]-r.asked[i], inverse(r.has[i])
+		of.free[at], of.inverse[at] = r.has[i]-r.asked[i], inverse(r.has[i])
 	}
 	if l.none != nil {
 		l.even[at] = l.none.evenness(&r)
@@ -162,7 +161,7 @@ func (r *row) read(node *framework.NodeInfo) {
 	}
 }
 
-// row returns what the ledger has of a node.
+// row returns the amounts of a node.
 func (l *ledger) row(at int32) row {
 	r := row{generation: l.generation[at], pods: l.pods[at]}
 	for i := range l.of {
@@ -181,9 +180,8 @@ func inverse(has int64) float64 {
 	return 1 / float64(has)
 }
 
-// percent returns part*100/has, whole, for has other than 0. Multiplying takes half the time of dividing, and the
-// quotient, which is 100 at most, is wrong by less than a whole, which is then put right: it is the same for all
-// numbers (TestPercentDividesExactly).
+// percent returns part*100/has, whole, for has other than 0. Multiplying takes half the time of dividing. The quotient
+// is at most 100 and wrong by less than 1, and the remainder corrects it: see TestPercentDividesExactly.
 func percent(part, has int64, inverse float64) int64 {
 	if inverse == 0 || uint64(part) > uint64(has) {
 		return part * fwk.MaxScore / has
@@ -198,18 +196,18 @@ func percent(part, has int64, inverse float64) int64 {
 	return quotient
 }
 
-// need is what a node has to have at least.
+// need is the least amount that a node must have.
 type need struct {
 	of    []int64
 	least int64
 }
 
-// needs returns what a node must have so that the pod has room there, of what the pod requests.
-func (r *room) needs(l *ledger, free [][]int64) []need {
+// needs returns the least amounts that a node must have for the pod.
+func (r *requests) needs(l *ledger, free [][]int64) []need {
 	needs := []need{{l.pods, 1}}
 	for i, amount := range r.of {
 		if amount > 0 {
-			needs = append(needs, need{l.of[i].room, amount})
+			needs = append(needs, need{l.of[i].free, amount})
 		}
 	}
 	for i, s := range r.scalars {
@@ -230,11 +228,11 @@ func (f *Fit) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bo
 
 // SurveyFilterAt implements framework.PlaceSurveyor of Rollcall.
 func (f *Fit) SurveyFilterAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, pass []bool) bool {
-	data, err := state.Read(roomKey)
+	data, err := state.Read(podKey)
 	if err != nil || f.ledger.broken {
 		return false
 	}
-	r := data.(*room)
+	r := data.(*requests)
 	free, ok := f.ledger.columnsOf(r.scalars, nodes)
 	if !ok {
 		return false

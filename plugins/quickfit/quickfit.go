@@ -1,11 +1,11 @@
-// Package quickfit is kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation, under their names, with a
-// short way for what they are asked most: whether a node has room, and how much of it would be left. What they refuse,
-// in which words, and everything else is answered by kube-scheduler's plugins themselves, and which amounts a pod
-// counts for is always theirs to say. Tests compare the answers.
+// Package quickfit is kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation, under their names. It
+// answers two questions itself: whether a node has enough for a pod, and how much would be left. kube-scheduler's
+// plugins compute the amounts that a pod counts for, word the refusals, and do everything else. Tests compare the
+// answers.
 //
-// It is worth having because upstream's Filter, for every node, matches the names of extended resources with regular
-// expressions and allocates a list of what is lacking, and its Score allocates three lists: together most of the time
-// of a cycle whose pod is like no other.
+// Upstream is slow here. For every node its Filter matches the names of extended resources with regular expressions and
+// allocates a list of the lacking resources, and its Score allocates three lists. A cycle whose pod is like no other
+// would spend most of its time there.
 package quickfit
 
 import (
@@ -32,12 +32,12 @@ type Fit struct {
 	ledger    ledger
 }
 
-// Upstream's keys of what its PreFilter and PreScore leave in the cycle's state, and ours.
+// Upstream's keys in the cycle's state, and ours.
 const (
 	requestsKey         fwk.StateKey = "PreFilter" + noderesources.Name
 	fitScoringKey       fwk.StateKey = "PreScore" + noderesources.Name
 	balancedScoringKey  fwk.StateKey = "PreScore" + noderesources.BalancedAllocationName
-	roomKey             fwk.StateKey = "quickfit/room"
+	podKey              fwk.StateKey = "quickfit/requests"
 	leftKey             fwk.StateKey = "quickfit/left"
 	balanceKey          fwk.StateKey = "quickfit/balance"
 	podRequestsOfStates              = "podRequests" // the field of upstream's states that has the amounts
@@ -62,8 +62,8 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 	}
 }
 
-// room is what a pod requests; upstream's amounts in another form. Nobody changes it.
-type room struct {
+// requests are a pod's requests: upstream's amounts in another form. Nobody changes them.
+type requests struct {
 	of      [kinds]int64
 	scalars []scalar
 }
@@ -74,7 +74,7 @@ type scalar struct {
 }
 
 // Clone implements fwk.StateData.
-func (r *room) Clone() fwk.StateData { return r }
+func (r *requests) Clone() fwk.StateData { return r }
 
 // PreFilter implements fwk.PreFilterPlugin.
 func (f *Fit) PreFilter(
@@ -85,19 +85,19 @@ func (f *Fit) PreFilter(
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	result, status := f.Fit.PreFilter(ctx, state, pod, nodes)
 	if data, err := state.Read(requestsKey); err == nil {
-		if requests, ok := data.(fwk.Resource); ok {
-			r := &room{
+		if amounts, ok := data.(fwk.Resource); ok {
+			r := &requests{
 				of: [kinds]int64{
-					cpu:       requests.GetMilliCPU(),
-					memory:    requests.GetMemory(),
-					ephemeral: requests.GetEphemeralStorage(),
+					cpu:       amounts.GetMilliCPU(),
+					memory:    amounts.GetMemory(),
+					ephemeral: amounts.GetEphemeralStorage(),
 				},
 			}
 			// any order: all of them have to be there
-			for name, amount := range requests.GetScalarResources() {
+			for name, amount := range amounts.GetScalarResources() {
 				r.scalars = append(r.scalars, scalar{name, amount})
 			}
-			state.Write(roomKey, r)
+			state.Write(podKey, r)
 		}
 	}
 	return result, status
@@ -105,17 +105,17 @@ func (f *Fit) PreFilter(
 
 // Filter implements fwk.FilterPlugin.
 func (f *Fit) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if data, err := state.Read(roomKey); err == nil {
-		if info, ok := node.(*framework.NodeInfo); ok && data.(*room).on(info) {
+	if data, err := state.Read(podKey); err == nil {
+		if info, ok := node.(*framework.NodeInfo); ok && data.(*requests).on(info) {
 			return nil
 		}
 	}
 	return f.Fit.Filter(ctx, state, pod, node)
 }
 
-// on says that the node has enough of everything. Upstream refuses no such node: whatever its arguments and feature
+// on reports whether the node has enough of everything. Upstream refuses no such node: whatever its arguments and feature
 // gates, they only let it ask for less.
-func (r *room) on(node *framework.NodeInfo) bool {
+func (r *requests) on(node *framework.NodeInfo) bool {
 	has, used := node.Allocatable, node.Requested
 	if len(node.Pods)+1 > has.AllowedPodNumber || lacks(r.of[cpu], has.MilliCPU, used.MilliCPU) ||
 		lacks(r.of[memory], has.Memory, used.Memory) ||
@@ -211,7 +211,7 @@ func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.Resourc
 			if amount != 0 || !schedutil.IsScalarResourceName(name) {
 				return nil
 			}
-			// Upstream passes over an extended resource that the pod does not request.
+			// Upstream skips an extended resource that the pod does not request.
 		}
 	}
 	return s
