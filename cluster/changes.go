@@ -4,9 +4,34 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
+
+// Changes says what changed in a State, for those that derive something of their own from it. The zero value says that
+// nothing did. It is no state: whoever applies an entry takes the changes before it applies the next one.
+type Changes struct {
+	// Gangs are the gangs whose needs may have changed.
+	Gangs []*Group
+	// Judged are the gangs that are refused now and were not, or the other way round, because of where their members
+	// are; by namespace and name.
+	Judged []*Group
+	// Pods are the pods that came, changed, went, or came to another stage, some of them more than once. The slice is
+	// valid until the State changes again. It is empty at the first call of TakeChanges: who follows a State looks at
+	// all pods then.
+	Pods []types.UID
+	// Devices says what changed about devices, without the changes that the State has dealt with itself.
+	Devices devices.Changes
+}
+
+// TakeChanges returns what changed since it was called last.
+func (s *State) TakeChanges() Changes {
+	c := Changes{Gangs: s.takeRecounted(), Judged: s.takeJudged(), Pods: s.moved, Devices: s.deviceChanges}
+	s.moved, s.followed, s.deviceChanges = s.moved[:0], true, devices.Changes{}
+	return c
+}
 
 // What memos of plugins' answers are kept by: which nodes have changed, and what else there is that they depend on.
 // None of it is state: a restored Machine begins anew.

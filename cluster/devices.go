@@ -56,14 +56,6 @@ func (s *State) noteDevices(c devices.Changes) {
 	s.deviceChanges.Add(c)
 }
 
-// TakeDeviceChanges returns what has changed about devices since it was called last, as far as the State has not dealt
-// with it. It is no state: Apply takes what it has caused.
-func (s *State) TakeDeviceChanges() devices.Changes {
-	c := s.deviceChanges
-	s.deviceChanges = devices.Changes{}
-	return c
-}
-
 // AssumeDevices allocates devices to claims of a pod that was just assumed, see devices.State.Assume.
 func (s *State) AssumeDevices(p *Pod, list []eventlog.DeviceClaim) error {
 	if len(list) == 0 {

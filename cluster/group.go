@@ -383,8 +383,8 @@ func (s *State) noteRecounted(g *Group) {
 	}
 }
 
-// TakeRecounted returns the groups whose needs may have changed since it was called last.
-func (s *State) TakeRecounted() []*Group {
+// takeRecounted returns Changes.Gangs.
+func (s *State) takeRecounted() []*Group {
 	groups := s.recounted
 	for _, g := range groups {
 		g.recounted = false

@@ -140,9 +140,8 @@ func (s *State) noteJudged(g *Group) {
 	}
 }
 
-// TakeJudged returns the gangs that have come to be refused, or are not refused any more, since it was called last,
-// because of where their members are; by namespace and name.
-func (s *State) TakeJudged() []*Group {
+// takeJudged returns Changes.Judged.
+func (s *State) takeJudged() []*Group {
 	if len(s.judged) == 0 {
 		return nil
 	}

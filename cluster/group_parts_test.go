@@ -163,10 +163,10 @@ func TestPartsFollowTheirMembers(t *testing.T) {
 	if !g.RefusedForParts() {
 		t.Error("it is not said that its minimum is known")
 	}
-	if changed := s.TakeJudged(); len(changed) != 1 || changed[0] != g {
+	if changed := s.TakeChanges().Judged; len(changed) != 1 || changed[0] != g {
 		t.Errorf("told are %v", changed)
 	}
-	if changed := s.TakeJudged(); len(changed) != 0 {
+	if changed := s.TakeChanges().Judged; len(changed) != 0 {
 		t.Errorf("told again are %v", changed)
 	}
 	s.Succeeded("a")

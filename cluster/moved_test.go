@@ -19,11 +19,11 @@ func TestMovesAreKeptOnlyForWhoeverTakesThem(t *testing.T) {
 		}
 	}
 	upsert()
-	if moved := s.TakeMoved(); len(moved) != 0 {
+	if moved := s.TakeChanges().Pods; len(moved) != 0 {
 		t.Errorf("%d moves were kept before anybody asked", len(moved))
 	}
 	upsert()
-	if moved := s.TakeMoved(); len(moved) == 0 {
+	if moved := s.TakeChanges().Pods; len(moved) == 0 {
 		t.Error("a pod that changed is not told")
 	}
 }

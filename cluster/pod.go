@@ -192,19 +192,9 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 	return &last, nil
 }
 
-// TakeMoved returns the pods that came, changed, went, or have come to another stage since it was called last, some of
-// them more than once. It is valid until the state changes again.
-//
-// Nothing is kept before the first call: who calls it looks at all pods then.
-func (s *State) TakeMoved() []types.UID {
-	moved := s.moved
-	s.moved, s.movesTaken = s.moved[:0], true
-	return moved
-}
-
-// noteMoved notes a pod for TakeMoved, if anybody asks.
+// noteMoved notes a pod for Changes.Pods.
 func (s *State) noteMoved(uid types.UID) {
-	if s.movesTaken {
+	if s.followed {
 		s.moved = append(s.moved, uid)
 	}
 }

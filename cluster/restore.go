@@ -38,7 +38,7 @@ func (s *State) Restore(r *canonical.Reader) error {
 	if err := s.devices.Restore(r); err != nil {
 		return err
 	}
-	s.TakeDeviceChanges() // nobody has seen the state before
+	s.deviceChanges = devices.Changes{} // nobody has seen the state before
 	nodes, err := readNodes(r)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ type State struct {
 	placesAsked   uint64                 // how often placesFor was asked
 	volumes       *volumes.State
 	devices       *devices.State
-	deviceChanges devices.Changes // see TakeDeviceChanges
+	deviceChanges devices.Changes // see Changes
 
 	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds
 	// while its version is the same. A restored State counts from zero.
@@ -39,8 +39,8 @@ type State struct {
 	version       uint64      // see Version
 	beyond        uint64      // see Beyond
 	listVersion   uint64      // see ListVersion
-	moved         []types.UID // see TakeMoved
-	movesTaken    bool        // it was called
+	moved         []types.UID // see Changes
+	followed      bool        // TakeChanges was called
 	changed       journal     // see ChangedSince
 
 	withAffinity         nodeSet
@@ -62,9 +62,9 @@ type State struct {
 
 	plain plainPods // a memo of newPodInfo
 
-	// recounted are the groups whose members or terms may be others since TakeRecounted; no state, as judged.
+	// recounted are the groups whose members or terms may have changed, see Changes; no state, as judged.
 	recounted []*Group
-	judged    map[*Group]bool // whether they were refused, see TakeJudged; no state: Apply takes what it has caused
+	judged    map[*Group]bool // whether they were refused, see Changes
 }
 
 // New returns the state before the first entry: nothing.

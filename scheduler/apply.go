@@ -55,23 +55,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
-	for _, g := range m.cluster.TakeRecounted() {
-		m.queue.Renew(keyOfGang(g))
-	}
-	for _, g := range m.cluster.TakeJudged() {
-		m.entities.recheck(keyOfGang(g))
-	}
-	m.tellDevices(m.cluster.TakeDeviceChanges())
-	m.nominated.followGroup(e)
-	m.nominated.followClaim(e)
-	m.nominated.tellVacated(e)
-	if m.queue.Counts().InFlight > 0 {
-		m.waits.conclude(m.queue.Head().Key()) // this entry may have deleted the last member to try
-	}
-	m.waits.doubt(e)
-	m.endGiveBacks()
-	m.keepReservations(e, was != m.backfill.Versions())
-	m.nominated.noteOvertaking()
+	m.follow(change{Entry: e, Changes: m.cluster.TakeChanges(), roomBefore: was})
 	return nil
 }
 

@@ -141,10 +141,10 @@ func (n *nominations) followClaim(entry eventlog.Entry) {
 	}
 }
 
-// recount finds the pods that count no more, and those that do. It looks only at those of which that may have changed
-// since it did so last.
-func (n *nominations) recount() {
-	n.doubted = append(n.doubted, n.entities.cluster.TakeMoved()...)
+// recount finds the pods that no longer count, and the ones that do now. It looks only at pods for which that may have
+// changed since the last recount: the moved ones, and the ones whose entity became gated or is no longer.
+func (n *nominations) recount(moved []types.UID) {
+	n.doubted = append(n.doubted, moved...)
 	n.doubted = append(n.doubted, n.entities.queue.TakeRegated()...)
 	var quiet []types.UID
 	if n.doubtAll {
@@ -229,9 +229,9 @@ func (n *nominations) notePriority(uid types.UID) {
 }
 
 // tellVacated tells the queue of the room that is not kept any more, as if the pods had been on these nodes and left.
-func (n *nominations) tellVacated(entry eventlog.Entry) {
+func (n *nominations) tellVacated(entry eventlog.Entry, moved []types.UID) {
 	n.followPriorities(entry)
-	n.recount()
+	n.recount(moved)
 	for _, pod := range n.vacated {
 		n.entities.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}

@@ -107,7 +107,7 @@ func TestChangedSlicesAreTold(t *testing.T) {
 	b := "b"
 	mustUpsert(t, f, poolSlice("b", "y", "0"), poolSlice("a", "x", "0"), poolSlice("b", "x", "0"))
 	told := func() (names []string) {
-		for _, c := range f.TakeDeviceChanges().Tainted {
+		for _, c := range f.TakeChanges().Devices.Tainted {
 			if c.Before.Name != c.Now.Name || devices.SameTaints(c.Before, c.Now) {
 				t.Errorf("slice %s became %s with taints %v", c.Before.Name, c.Now.Name, c.Now.Spec.Devices[0].Taints)
 			}
@@ -142,7 +142,7 @@ func TestRulesCountWithTheirFeatureGateOnly(t *testing.T) {
 	if got, want := taintsOf(t, f), map[string][]string{"a-x/0": {"own"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if told := f.TakeDeviceChanges().Tainted; told != nil {
+	if told := f.TakeChanges().Devices.Tainted; told != nil {
 		t.Errorf("told %v", told)
 	}
 }

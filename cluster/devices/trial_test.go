@@ -140,7 +140,7 @@ func TestAClaimOfAPodGroupHasItsPodsAsUsers(t *testing.T) {
 		t.Errorf("with a pod of the PodGroup the device comes free: %v; it shares %v", frees(), shared)
 	}
 	// The only other user is gone: the device was about to come free.
-	if nodes := s.TakeDeviceChanges().Taken; !slices.Equal(nodes, []string{"n"}) {
+	if nodes := s.TakeChanges().Devices.Taken; !slices.Equal(nodes, []string{"n"}) {
 		t.Errorf("devices of %v are taken", nodes)
 	}
 	full := claim.DeepCopy()
