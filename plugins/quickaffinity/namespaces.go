@@ -20,8 +20,8 @@ type namespaces struct {
 	listed int // how often all were listed, ever: the news saves that
 }
 
-// namespaceNews names the namespaces that have changed since the last take. The informer calls tell. kube-scheduler runs
-// it in a goroutine of its own, and Rollcall within the change.
+// namespaceNews names the namespaces that have changed since the last take. The informer calls tell. kube-scheduler
+// runs it in a goroutine of its own, and Rollcall within the change.
 type namespaceNews struct {
 	some  atomic.Bool
 	mutex sync.Mutex

@@ -275,8 +275,8 @@ func TestAReadingStaysAsItWas(t *testing.T) {
 	}
 }
 
-// The ledger reads only nodes that have changed. It compares only new kinds of pods with a question, and counts all pods
-// only for a question that was not asked before.
+// The ledger reads only nodes that have changed. It compares only new kinds of pods with a question, and counts all
+// pods only for a question that was not asked before.
 func TestOnlyWhatHasChangedIsLookedAt(t *testing.T) {
 	w := newWorld(t, 0, 1000)
 	app := "web"

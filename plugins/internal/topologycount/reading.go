@@ -7,8 +7,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Reading has the columns of Counts at the time of Read, for one pod's cycle. A plugin may add or remove pods in it for a
-// trial. Counts may change meanwhile, for example in a rehearsal. They lend their sums: who changes a column makes a
+// Reading has the columns of Counts at the time of Read, for one pod's cycle. A plugin may add or remove pods in it for
+// a trial. Counts may change meanwhile, for example in a rehearsal. They lend their sums: who changes a column makes a
 // copy first.
 type Reading struct {
 	Columns []Column
