@@ -30,7 +30,7 @@ type question struct {
 	hardWeight      int64 // what a required affinity term of another pod weighs as a preference
 	pod             *v1.Pod
 	namespaceLabels labels.Set
-	selectors       []labels.Selector // of namespaces, in the pod's own terms; without those for all or none
+	selectors       []labels.Selector // of namespaces, in the pod's own terms; not the ones that select all, or none
 	info            fwk.PodInfo
 	matchesItself   bool // by all of its required affinity terms
 }

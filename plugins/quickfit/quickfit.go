@@ -113,8 +113,8 @@ func (f *Fit) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nod
 	return f.Fit.Filter(ctx, state, pod, node)
 }
 
-// on reports whether the node has enough of everything. Upstream refuses no such node: whatever its arguments and feature
-// gates, they only let it ask for less.
+// on reports whether the node has enough of everything. Upstream refuses no such node: whatever its arguments and
+// feature gates, they only let it ask for less.
 func (r *requests) on(node *framework.NodeInfo) bool {
 	has, used := node.Allocatable, node.Requested
 	if len(node.Pods)+1 > has.AllowedPodNumber || lacks(r.of[cpu], has.MilliCPU, used.MilliCPU) ||
