@@ -19,6 +19,9 @@ import (
 // node comes at 0.1 s, and the pod is refused early; its backoff ends at 2.1 s now. Of the node that comes at 0.2 s it
 // learns at 2.1 s. Refused then, it may be attempted early again before 6.1 s.
 //
+// Kubernetes has the gate on by default. In a log it is on only if the configuration says so. "rollcall run" says so
+// unless its flags or file turn it off; simulations have it off unless theirs turn it on.
+//
 // Never attempted early are, as in kube-scheduler, entities that back off after an error; and, since kube-scheduler has
 // no such thing, those in a lane, whose order says what is next, and gangs with a backoff of their own
 // (Profile.GroupBackoff).

@@ -17,14 +17,14 @@ type change struct {
 // followers derive the rest of the Machine's state from a change, in this order. Each of them sees what the ones before
 // it have derived. The order is part of the rules: it decides which of two entities is retried first.
 var followers = []func(m *Machine, c *change){
-	(*Machine).followNeeds,
-	(*Machine).followRefusals,
-	(*Machine).followDevices,
-	(*Machine).followNominations,
-	(*Machine).followWaits,
-	(*Machine).followGiveBacks,
-	(*Machine).followReservations,
-	(*Machine).followOvertaking,
+	followNeeds,
+	followRefusals,
+	followDevices,
+	followNominations,
+	followWaits,
+	followGiveBacks,
+	followReservations,
+	followOvertaking,
 }
 
 // follow lets every follower derive its part.
@@ -35,24 +35,24 @@ func (m *Machine) follow(c change) {
 }
 
 // followNeeds makes the queue ask again what gangs need.
-func (m *Machine) followNeeds(c *change) {
+func followNeeds(m *Machine, c *change) {
 	for _, g := range c.Gangs {
 		m.queue.Renew(keyOfGang(g))
 	}
 }
 
 // followRefusals makes the queue check again gangs that are refused now and were not, or the other way round.
-func (m *Machine) followRefusals(c *change) {
+func followRefusals(m *Machine, c *change) {
 	for _, g := range c.Judged {
 		m.entities.recheck(keyOfGang(g))
 	}
 }
 
 // followDevices retries pods that wait for devices.
-func (m *Machine) followDevices(c *change) { m.tellDevices(c.Devices) }
+func followDevices(m *Machine, c *change) { m.tellDevices(c.Devices) }
 
 // followNominations finds the nominated pods for which room is no longer kept, and retries pods that may use it.
-func (m *Machine) followNominations(c *change) {
+func followNominations(m *Machine, c *change) {
 	m.nominated.followGroup(c.Entry)
 	m.nominated.followClaim(c.Entry)
 	m.nominated.tellVacated(c.Entry, c.Pods)
@@ -60,7 +60,7 @@ func (m *Machine) followNominations(c *change) {
 
 // followWaits ends the attempt at the queue's head if the entry deleted its last member, and looks again for waits that
 // the entry may have broken.
-func (m *Machine) followWaits(c *change) {
+func followWaits(m *Machine, c *change) {
 	if m.queue.Counts().InFlight > 0 {
 		m.waits.conclude(m.queue.Head().Key())
 	}
@@ -68,12 +68,12 @@ func (m *Machine) followWaits(c *change) {
 }
 
 // followGiveBacks ends the effects that ask for claims of PodGroups which nobody has to give back any longer.
-func (m *Machine) followGiveBacks(*change) { m.endGiveBacks() }
+func followGiveBacks(m *Machine, _ *change) { m.endGiveBacks() }
 
 // followReservations ends reservations, and marks the others for another look.
-func (m *Machine) followReservations(c *change) {
+func followReservations(m *Machine, c *change) {
 	m.keepReservations(c.Entry, c.roomBefore != m.backfill.Versions())
 }
 
 // followOvertaking notes which entities with nominations may overtake the first of their lane.
-func (m *Machine) followOvertaking(*change) { m.nominated.noteOvertaking() }
+func followOvertaking(m *Machine, _ *change) { m.nominated.noteOvertaking() }
