@@ -87,7 +87,7 @@ func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceCla
 // tellClaim writes into the pod's status which of its containers use which requests of the claim that was made for it:
 // the kubelet reads it there.
 func (b *binding) tellClaim(ctx context.Context, name string, requests []resourcev1.DeviceRequest) (err error) {
-	pod := b.Pod // the one by which it was decided
+	pod := b.Pod // the pod that the decision was made for
 	if pod == nil {
 		if pod, err = b.readPod(ctx, b.Effect); err != nil {
 			return fmt.Errorf("read the pod: %w", err)

@@ -186,7 +186,7 @@ func TestFaultsDoNotKeepVolumesFromBeingBound(t *testing.T) {
 	}
 }
 
-// What the process knows may be older than what it wrote: that says nothing.
+// The process may know an older version than it wrote: that says nothing.
 func TestAStaleVolumeIsWaitedFor(t *testing.T) {
 	s := withVolumes(t)
 	s.control(0)
@@ -219,7 +219,7 @@ func TestAStaleVolumeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A wait for volumes is for the next process to go on with, and nothing in doubt.
+// The next process resumes a wait for volumes, and no outcome is unknown.
 func TestADrainDoesNotWaitForVolumes(t *testing.T) {
 	s := withVolumes(t)
 	clock := &heldClock{wait: make(chan struct{}, 1)}
