@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/alloc"
 )
 
-// alone returns a Watch that was told of no object of any resource, and does not run.
+// alone returns a Watch that knows no object of any resource, and does not run.
 func alone(t testing.TB) (*Watch, map[eventlog.Resource]*store) {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	w, err := New(Options{Client: kubernetes.NewForConfigOrDie(config), Config: config})

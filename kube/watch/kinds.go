@@ -83,8 +83,8 @@ var places = func() map[eventlog.Resource]int {
 	return m
 }()
 
-// kindsWith returns all kinds, those of plugins last: so the places of the others are the same in every Watch. own are
-// as eventlog.CompleteOwn returns them.
+// kindsWith returns all kinds, with the kinds of plugins last: so the places of the others are the same in every Watch.
+// own are as eventlog.CompleteOwn returns them.
 func kindsWith(own []eventlog.OwnResource) []kind {
 	all := slices.Clone(kinds)
 	for i := range own {
@@ -129,7 +129,7 @@ type source struct {
 	watch func(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// lister is what the clients of resources have.
+// lister has the methods that the clients of resources have in common.
 type lister[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (apiwatch.Interface, error)

@@ -23,8 +23,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// apiServer is as much of an API server as reflectors ask for: discovery, lists, watches from a resource version or
-// with the list before them, bookmarks, and 410 for what is too old. It speaks JSON.
+// apiServer is a fake API server with as much as reflectors ask for. It serves discovery, lists, and bookmarks. It
+// serves watches from a resource version or with the list before them, and answers 410 for a version that is too old.
+// It speaks JSON.
 type apiServer struct {
 	t    testing.TB
 	http *httptest.Server
@@ -157,7 +158,7 @@ func (s *apiServer) breakWatches(res eventlog.Resource, forget bool) {
 	})
 }
 
-// times returns how often a verb was asked of a resource.
+// times returns the number of requests with a verb for a resource.
 func (s *apiServer) times(verb string, res eventlog.Resource) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
