@@ -24,7 +24,7 @@ func (w *customWorld) gangOf(annotation string) {
 	}
 }
 
-// A PodGroup that was made anew under its name gets nothing of what is to be said of the one before it.
+// A PodGroup that was made again under its name gets no status that was meant for its predecessor.
 func TestNothingIsWrittenToAPodGroupThatIsAnotherOne(t *testing.T) {
 	for _, c := range []struct {
 		version, annotation, status string

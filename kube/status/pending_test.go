@@ -34,7 +34,7 @@ func TestOneKeyIsWrittenByOneWorkerAtATime(t *testing.T) {
 	}
 }
 
-// What waits for the end of a write and is dropped meanwhile is not written.
+// A value that waits for the end of a write and is dropped meanwhile is not written.
 func TestWhatIsDroppedWhileItWaitsForAWorkerIsNotWritten(t *testing.T) {
 	p := newPending[string, int](0)
 	p.put("a", 1)

@@ -51,14 +51,14 @@ func newWorldOf(t *testing.T, cfg *framework.Config, objects ...runtime.Object) 
 	return newWorldWith(t, cfg, plugins.NewRegistry(), objects...)
 }
 
-// newWorldWith is newWorldOf with other plugins. What they record is shown too.
+// newWorldWith is newWorldOf with other plugins. The events that they record are shown too.
 func newWorldWith(t *testing.T, cfg *framework.Config, registry framework.Registry, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{
 		t: t, client: fake.NewClientset(objects...), log: eventlog.NewMemory(), now: start, seen: map[types.UID]Pod{},
 	}
 	w.client.PrependReactor("patch", "pods", func(ktesting.Action) (bool, runtime.Object, error) {
-		return true, &corev1.Pod{}, nil // the server's pods are those of seen
+		return true, &corev1.Pod{}, nil // seen has the server's pods
 	})
 	w.status = New(Options{
 		Pods: w.client, Events: w.client, Workers: 2, Report: func(m string) { t.Log(m) },
@@ -98,7 +98,7 @@ func (w *world) step(inputs ...eventlog.Payload) {
 	w.take(inputs...)
 }
 
-// take has the engine take inputs in, and shows what came of it.
+// take has the engine take inputs in, and shows the result.
 func (w *world) take(inputs ...eventlog.Payload) {
 	w.t.Helper()
 	ready, err := w.engine.Step(context.Background(), w.now, inputs)
