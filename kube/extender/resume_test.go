@@ -28,7 +28,8 @@ func (w *world) entries() (all []eventlog.Entry) {
 	return all
 }
 
-// outcomes are the kinds of the entries, with what was decided on which pod, without the beginnings of epochs.
+// outcomes are the kinds of the entries, with the outcome and the pod of each decision, without the beginnings of
+// epochs.
 func outcomes(entries []eventlog.Entry) (words []string) {
 	for _, e := range entries {
 		switch p := e.Payload.(type) {

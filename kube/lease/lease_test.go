@@ -95,8 +95,8 @@ func TestTheLeaseIsKeptUntilTheLeaderHasEnded(t *testing.T) {
 	})
 }
 
-// TestAVacatedLeaseIsTakenAtOnce has a leader go without giving its lease back. Another candidate that is told so has
-// it at once; one that is told that somebody else is gone waits until the lease expires.
+// TestAVacatedLeaseIsTakenAtOnce has a leader go without giving its lease back. Another candidate that hears so has it
+// at once; one that hears that somebody else is gone waits until the lease expires.
 func TestAVacatedLeaseIsTakenAtOnce(t *testing.T) {
 	for told, most := range map[string]time.Duration{"a": time.Second, "c": 20 * time.Second} {
 		t.Run("told of "+told, func(t *testing.T) {
