@@ -122,7 +122,7 @@ func newChecked(p *proof.Proven) (*Checked, error) {
 	return f, nil
 }
 
-// ReportOf returns what a checkpoint says.
+// ReportOf returns the content of a checkpoint.
 func ReportOf(c proof.Checkpoint) CheckpointReport {
 	return CheckpointReport{c.Origin, c.Size, c.Root.String(), hex.EncodeToString(c.Chain[:])}
 }

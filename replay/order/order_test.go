@@ -135,7 +135,7 @@ func audited(t *testing.T, log *eventlog.Memory, from uint64) *Report {
 	return r
 }
 
-// contended has a pod on the only node while others of different priorities come; when it ends, one of them goes on.
+// contended has a pod on the only node while others of different priorities come; when it ends, one of them continues.
 var contended = node + pod("hog", 0, "0s", "4") + pod("low", 1, "10s", "4") + pod("high", 5, "20s", "4") +
 	pod("late", 5, "30s", "4")
 
