@@ -35,8 +35,8 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("snapshot at entry %d
 // Unwrap returns why.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// LostError says that a log has lost its end: there is a snapshot of an entry behind its last one, and those
-// are made of durable entries only.
+// LostError says that a log has lost its end: a snapshot of an entry behind its last one exists, and snapshots are made
+// of durable entries only.
 type LostError struct {
 	// Last is the log's last entry, Seq the entry of the newest snapshot that is whole.
 	Last, Seq uint64

@@ -227,7 +227,7 @@ func Decode(data []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// checkFrame checks what all versions have in common, and then the version.
+// checkFrame checks the parts that all versions have in common, and then the version.
 func checkFrame(data []byte) error {
 	if len(data) < headerSize+sha256.Size {
 		return &DamagedError{Check: "length", Err: fmt.Errorf("%d bytes are too few", len(data))}
@@ -253,8 +253,8 @@ func (s *Snapshot) Config() (config []byte, behaviour uint32, err error) {
 }
 
 // Restore makes the Machine. The registry holds the plugins that its configuration may name. The error wraps
-// ErrOtherState if what comes out is not what was written down, and a *scheduler.VersionError if the state is
-// of another program's making.
+// ErrOtherState if the restored state differs from the state that was written down. It wraps a *scheduler.VersionError
+// if the state is of another program's making.
 func (s *Snapshot) Restore(registry framework.Registry) (*scheduler.Machine, error) {
 	// It compares the whole encoding, of which StateHash is the digest.
 	m, err := scheduler.Restore(registry, s.state)

@@ -295,7 +295,7 @@ func TestAStateThatPacksTooWellIsRead(t *testing.T) {
 	t.Logf("a snapshot of %d bytes", len(data))
 }
 
-// BenchmarkRestart measures what a restart takes, from the bytes of a snapshot to the Machine.
+// BenchmarkRestart measures the cost of a restart, from the bytes of a snapshot to the Machine.
 func BenchmarkRestart(b *testing.B) {
 	for _, size := range []struct{ nodes, pods int }{{5000, 100_000}, {15_000, 300_000}} {
 		b.Run(fmt.Sprintf("nodes=%d/pods=%d", size.nodes, size.pods), func(b *testing.B) {

@@ -20,8 +20,8 @@ import (
 
 // Store keeps snapshots.
 type Store interface {
-	// Put keeps the snapshot of entry seq. When it returns without an error the snapshot is durable; a crash
-	// before that leaves what was there before. It may drop older ones.
+	// Put keeps the snapshot of entry seq. When it returns without an error the snapshot is durable; a crash before
+	// that leaves the earlier content. It may drop older ones.
 	Put(seq uint64, data []byte) error
 	// List returns the entries of which there are snapshots, ascending.
 	List() ([]uint64, error)
@@ -70,8 +70,8 @@ type Dir struct {
 	// nil means 0.
 	Base func() (uint64, error)
 
-	// Held, if it is not nil, is asked before anything is written or removed: its error says that the directory is
-	// not the one any more that it was.
+	// Held, if it is not nil, is asked before anything is written or removed: its error says that the directory is no
+	// longer the same.
 	Held func() error
 
 	path string
@@ -167,7 +167,7 @@ func (d *Dir) create() error {
 	return durable.Sync(filepath.Dir(d.path))
 }
 
-// prune drops what is not to be kept any more, and what a crash left unfinished.
+// prune drops the snapshots that are no longer to be kept, and files that a crash left unfinished.
 func (d *Dir) prune(newest uint64) error {
 	if err := d.held(); err != nil {
 		return err
@@ -256,8 +256,8 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// Largest returns how many bytes something has at the most that begins so and may be a snapshot: what does not begin as
-// one does is to be read no further.
+// Largest returns the largest number of bytes of a snapshot that begins so. A file that does not begin as a snapshot is
+// to be read no further.
 func Largest(begin []byte) int64 {
 	switch {
 	case len(begin) < headerSize:

@@ -52,8 +52,8 @@ func Shared(config *rest.Config) *rest.Config {
 	return shared
 }
 
-// Part returns config, which Shared has returned, for clients that make only one in share of those requests: what they
-// ask for does not keep the others waiting.
+// Part returns config, which Shared has returned, for clients that make only one in share of those requests: their
+// requests do not keep the others waiting.
 func Part(config *rest.Config, share int) *rest.Config {
 	part := rest.CopyConfig(config)
 	if config.RateLimiter != nil {

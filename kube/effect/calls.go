@@ -205,8 +205,8 @@ type troubles struct {
 	since    int
 }
 
-// trouble reports what goes wrong with an effect, not more often than reportEvery: when the API server is away, all
-// effects are in trouble at once.
+// trouble reports a failure of an effect, at most once in reportEvery: when the API server is away, all effects fail at
+// once.
 func (c *caller) trouble(x engine.Effect, what string, err error) {
 	c.mu.Lock()
 	now := c.clock.Now()

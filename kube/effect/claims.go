@@ -242,9 +242,9 @@ func (b *binding) leaveRefused(claim *resourcev1.ResourceClaim, err error) error
 	return nil
 }
 
-// stands is the result of a bind that succeeded. The scheduler may know by now that the pod need not be bound. Then
-// stands first examines the claims. The devices of a pod that is gone are free for others once the result is reported,
-// and Kubernetes' claim controller may not have given the pod's claims back yet.
+// stands ends a bind that succeeded. The scheduler may know by now that the pod need not be bound. Then stands first
+// examines the claims. The devices of a pod that is gone are free for others once the result is reported, and
+// Kubernetes' claim controller may not have given the pod's claims back yet.
 func (b *binding) stands(ctx context.Context) turn {
 	ends := b.end(eventlog.BindBound, "")
 	if len(b.Claims) == 0 || b.opts.Still(b.Effect) == nil {

@@ -218,7 +218,7 @@ func TestDevicesAreLookedAtWithoutReadingThem(t *testing.T) {
 	}
 }
 
-// A pod that is gone does not wait for its devices any more.
+// A pod that is gone no longer waits for its devices.
 func TestAPodThatIsGoneWaitsForNoDevices(t *testing.T) {
 	s, request := withConditions(t)
 	gone := false

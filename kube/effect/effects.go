@@ -49,8 +49,8 @@ type Options struct {
 	DeviceTimeout time.Duration
 	// CallTimeout limits the time of one call; 30 s by default.
 	CallTimeout time.Duration
-	// Still is asked just before an effect is sent, and says why it need not be sent any more: its pod or, of a bind,
-	// its node is gone. A bind to a node that does not exist is answered 201. It is called from several goroutines.
+	// Still is asked just before an effect is sent, and says why it no longer needs to be sent: its pod is gone, or the
+	// node of a bind. A bind to a node that does not exist is answered 201. It is called from several goroutines.
 	Still func(engine.Effect) error
 	// Extenders are the HTTP extenders of the configuration; nil for none.
 	Extenders Extenders
@@ -99,7 +99,7 @@ type task struct {
 	due bool
 	// idle says that the task waits for others.
 	idle bool
-	// withdrawn says, of an eviction, that it is not to be sent any more.
+	// withdrawn says that an eviction is no longer to be sent.
 	withdrawn *atomic.Bool
 }
 

@@ -23,7 +23,7 @@ import (
 //   - any other one (404, 409, 500, 503 and so on): the tenth refusal ends it, about 35 s after the first;
 //   - 429 is none: the API server has put the call off, for as long as it says. It is one after maxPutOff.
 //
-// No answer is no refusal either: what stands is read, as often as it takes.
+// No answer is no refusal either: the pod is read back, as often as it takes.
 //
 // An eviction for which nobody waits, of the rest of a gang that has fallen below its minimum, is never given up. It is
 // tried more and more seldom, until it is once in slowestTry.
@@ -170,7 +170,7 @@ func (v *eviction) patience(err error) time.Duration {
 	return backoff(v.refused)
 }
 
-// unanswered tries again after a call that no answer came for, which is counted, or that was put off.
+// unanswered tries again after a call that had no answer, which is counted, or that was put off.
 func (v *eviction) unanswered(err error, count *int) turn {
 	wait, off := putOff(err)
 	if !off {

@@ -48,7 +48,7 @@ func TestAnEvictedPodHasTheConditionAndIsDeleted(t *testing.T) {
 	}
 }
 
-// An eviction that stands already, or is needless, asks for nothing.
+// An eviction that was carried out already, or is needless, sends nothing.
 func TestAnEvictionThatIsNeedlessAsksForNothing(t *testing.T) {
 	for name, change := range map[string]func(*server){
 		"is gone":                  func(s *server) { delete(s.pods, "a") },
@@ -141,7 +141,7 @@ func wantEvictions(t *testing.T, name string, results []eventlog.Payload, want .
 	}
 }
 
-// wantLast checks the last result of an eviction; those before it say that it was refused.
+// wantLast checks the last result of an eviction; the earlier results say that it was refused.
 func wantLast(t *testing.T, name string, results []eventlog.Payload, want eventlog.EvictOutcome) {
 	t.Helper()
 	for i, p := range results {
@@ -285,7 +285,8 @@ func TestAnEvictionForNobodyIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// An eviction that nobody waits for any more is not sent; the pod is read, because an earlier process may have sent it.
+// An eviction that nobody waits for any longer is not sent; the pod is read, because an earlier process may have sent
+// it.
 func TestAnEvictionThatIsWithdrawnIsNotSent(t *testing.T) {
 	const withdrawn = "Withdrawn nobody waits for the room of pod ns/a any more"
 	s := newServer(t)

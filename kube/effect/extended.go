@@ -28,8 +28,8 @@ func requestsOf(devices *eventlog.DeviceClaim) ([]resourcev1.DeviceRequest, erro
 	return requests, nil
 }
 
-// claimToReserve returns the claim of that name as it stands. One with requests is made if it is not there: an earlier
-// try, also one of an earlier process, may have made it.
+// claimToReserve returns the claim of that name as the API server has it. If a claim with requests does not exist, it
+// is made: an earlier try, also one of an earlier process, may have made it.
 func (b *binding) claimToReserve(ctx context.Context, name string,
 	requests []resourcev1.DeviceRequest) (*resourcev1.ResourceClaim, error) {
 	if requests != nil && !b.Earlier && b.tries == 0 {

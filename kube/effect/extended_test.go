@@ -48,7 +48,7 @@ func withExtended(t *testing.T) (*server, engine.Effect) {
 	return s, request
 }
 
-// checkMade reports what is wrong with the claim and the pod when the pod is bound.
+// checkMade reports faults of the claim and the pod when the pod is bound.
 func checkMade(t *testing.T, s *server, what string) {
 	t.Helper()
 	claim := s.devices["gpu"]

@@ -19,7 +19,7 @@ import (
 type extenders struct {
 	binds bool
 	ask   func(ctx context.Context) []eventlog.ExtenderAnswer
-	// preempt answers what is about preemption.
+	// preempt answers questions about preemption.
 	preempt func(ctx context.Context) []eventlog.ExtenderAnswer
 	bind    func(ctx context.Context) (by string, err error)
 }

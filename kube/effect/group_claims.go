@@ -132,7 +132,7 @@ func (b *binding) isReserved(claim *resourcev1.ResourceClaim) bool {
 		slices.ContainsFunc(claim.Status.ReservedFor, b.isPod)
 }
 
-// errUnseen says that the scheduler does not know yet what stands of a claim.
+// errUnseen says that the scheduler does not know the latest version of a claim yet.
 var errUnseen = errors.New("the scheduler does not know the claim so yet")
 
 // leaveToGroup leaves a claim that a PodGroup has reserved with the devices of the decision. The scheduler must know it

@@ -217,8 +217,8 @@ func stands(s *server, request engine.Effect, got *eventlog.BindResult) error {
 	return nil
 }
 
-// A call without an answer may land when the process that sent it has told the result, which says that the devices are
-// free. The claim is of another version then.
+// A call without an answer may land when its process has reported the result, which says that the devices are free. The
+// claim is of another version then.
 func TestWhatIsNotAnsweredReservesNothingLater(t *testing.T) {
 	for name, of := range claimBinds {
 		for _, elsewhere := range []bool{false, true} {

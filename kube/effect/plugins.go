@@ -90,7 +90,7 @@ func (e *Effects) awaitPlugins() {
 	}
 }
 
-// watch ends the work of plugins for a pod that needs no bind any more, or when the process is to end.
+// watch ends the work of plugins for a pod that no longer needs a bind, or when the process is to end.
 func (b *binding) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
 		err := b.opts.Still(b.Effect)

@@ -200,7 +200,7 @@ func TestADrainGivesUpWhatPluginsWaitFor(t *testing.T) {
 	}
 }
 
-// TestAPostBindPluginIsNotBrokenOff: once it is known that the pod is bound, its bind need not be sent any more.
+// TestAPostBindPluginIsNotBrokenOff: once it is known that the pod is bound, its bind no longer needs to be sent.
 func TestAPostBindPluginIsNotBrokenOff(t *testing.T) {
 	s := serverWith(t, "a", "u")
 	var bound atomic.Bool

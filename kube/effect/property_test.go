@@ -154,8 +154,8 @@ func (o *outcomes) ended(r engine.Effect) bool {
 	return n > 0 && o.evictions[r.UID][n-1].Outcome != eventlog.EvictRefused
 }
 
-// carryOnce is one process, which carries out what has no result yet and may crash. It reports whether it came to the
-// end.
+// carryOnce is one process, which carries out the requests without a result and may crash. It reports whether it came
+// to the end.
 func carryOnce(t *rapid.T, s *server, requests []engine.Effect, crash <-chan struct{},
 	results outcomes) bool {
 	r := run(t, s, effect.Options{Workers: rapid.IntRange(1, 4).Draw(t, "workers")})

@@ -373,7 +373,7 @@ func (s *server) addPod(name string, uid types.UID) *v1.Pod {
 	return put(s, s.pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid, Generation: 3}})
 }
 
-// count returns how many requests came whose method and path end so.
+// count returns the number of requests whose method and path end so.
 func (s *server) count(method, end string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

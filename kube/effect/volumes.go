@@ -156,7 +156,7 @@ func (b *binding) isSettled(ctx context.Context, v eventlog.VolumeClaim) (bool, 
 }
 
 // checkAffinity reports whether the volume can be reached from the node. A volume of a plugin in the tree of Kubernetes
-// is taken as it stands, not as its CSI driver would have it.
+// is read as it is, not as its CSI driver would have it.
 func (b *binding) checkAffinity(ctx context.Context, pv *v1.PersistentVolume) error {
 	if pv.Spec.NodeAffinity == nil {
 		return nil

@@ -64,7 +64,7 @@ func TestAPodIsBoundOnceItsClaimsAre(t *testing.T) {
 			s.control(3)
 			r := run(t, s, effect.Options{})
 			defer r.stop()
-			// Drain would give up what waits for others.
+			// Drain would give up effects that wait for others.
 			r.Carry(ready(request))
 			<-r.Finished()
 			got := r.Take()[0].(*eventlog.BindResult)
@@ -89,7 +89,7 @@ func TestAPodIsBoundOnceItsClaimsAre(t *testing.T) {
 	}
 }
 
-// A process that starts again finds what the one before has written.
+// A process that starts again finds the writes of the earlier one.
 func TestVolumesThatAreWrittenAreNotWrittenAgain(t *testing.T) {
 	for _, request := range []engine.Effect{withClaim("pv"), withClaim("")} {
 		s := withVolumes(t)

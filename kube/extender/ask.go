@@ -247,7 +247,7 @@ func beyond(score int64) bool {
 // errorText is an error as it is logged.
 func errorText(err error) string { return cmp.Or(cut(err.Error()), "error") }
 
-// cut shortens what a server said.
+// cut shortens a server's words.
 func cut(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxReason {

@@ -37,8 +37,8 @@ type Options struct {
 	Extenders []config.Extender
 	// Pod returns the whole pod of a name and UID; nil: extenders receive the pod as the scheduler knows it.
 	Pod func(ctx context.Context, namespace, name string, uid types.UID) (*v1.Pod, error)
-	// Node returns a node as the API server told it last, nil if it is gone. It is needed for extenders that are not
-	// nodeCacheCapable. The node is not changed.
+	// Node returns a node as the API server reported it last, nil if it is gone. It is needed for extenders that are
+	// not nodeCacheCapable. The node is not changed.
 	Node func(name string) *v1.Node
 }
 

@@ -47,7 +47,7 @@ func leaving(keep ...string) func(*extenderv1.ExtenderPreemptionArgs) any {
 	})
 }
 
-// changing is an extender that changes what it was asked about.
+// changing is an extender that changes the objects of the question.
 func changing(change func(all map[string]*extenderv1.MetaVictims)) func(*extenderv1.ExtenderPreemptionArgs) any {
 	return func(args *extenderv1.ExtenderPreemptionArgs) any {
 		all := victims(args)

@@ -44,7 +44,7 @@ func outcomes(entries []eventlog.Entry) (words []string) {
 }
 
 // TestAResumedSimulationTakesAnswersFromItsLog cuts a log behind each of its entries and resumes the simulation. The
-// extender is asked about what the log does not answer, and about nothing else, and the end is the same.
+// extender is asked only questions that the log does not answer, and the end is the same.
 func TestAResumedSimulationTakesAnswersFromItsLog(t *testing.T) {
 	s := serve(t, &server{filter: keeping("machine2", "machine3", "machine4"), preempt: leaving("machine3")})
 	manifests := fullWorld() + highYAML("higher")

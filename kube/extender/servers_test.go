@@ -174,7 +174,7 @@ func playWith(t *testing.T, extenders, manifests string, options sim.Options) *w
 	return w
 }
 
-// run simulates, or resumes the simulation behind what the log has.
+// run simulates, or resumes the simulation behind the log's last entry.
 func (w *world) run(options sim.Options, resume bool) {
 	t := w.t
 	t.Helper()

@@ -250,7 +250,7 @@ func (l *silentLock) Update(ctx context.Context, record resourcelock.LeaderElect
 	return l.Interface.Update(ctx, record)
 }
 
-// TestALeaseThatIsLostStopsTheLeaderBeforeAnotherOneCanLead has the API server answer nothing any more: the leader is
+// TestALeaseThatIsLostStopsTheLeaderBeforeAnotherOneCanLead has an API server that no longer answers. The leader is
 // stopped within the time of its lease, although giving the lease back takes long.
 func TestALeaseThatIsLostStopsTheLeaderBeforeAnotherOneCanLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package metrics counts what a running scheduler does, for Prometheus. Where a metric is kube-scheduler's it has that
-// name and those labels; the others begin with rollcall_.
+// Package metrics counts what a running scheduler does, for Prometheus. A metric that kube-scheduler has too has its
+// name and its labels; the others begin with rollcall_.
 //
 // Observe counts events of the scheduler's loop. The counts that watches, effects and statuses keep themselves are read
 // when Prometheus asks.
@@ -94,7 +94,7 @@ func New(sources Sources) *Metrics {
 	}
 }
 
-// Observe counts what has become durable, in the scheduler's loop.
+// Observe counts the entries that have become durable, in the scheduler's loop.
 func (x *Metrics) Observe(r engine.Ready) {
 	m := r.State
 	for _, c := range r.Commits {

@@ -17,7 +17,7 @@ import (
 // Selector is the label with which the manifests in deploy mark the pods of schedulers.
 const Selector = "app.kubernetes.io/name=rollcall"
 
-// program is the command that is run in a container whose image says by itself what it runs.
+// program is the scheduler's executable in a container that names no command.
 const program = "rollcall"
 
 // A Scheduler is a pod in which "rollcall run" runs.

@@ -65,7 +65,7 @@ func (s *Status) declared(m *scheduler.Machine, res eventlog.Resource, obj event
 	s.group.put(groupKey{res, obj.GetNamespace(), obj.GetName()}, want)
 }
 
-// stands returns a PodGroup that is a custom resource as it stands, and its client; nil if it is another one by now.
+// stands reads a PodGroup that is a custom resource, and returns it with its client; nil if it is another one by now.
 func (s *Status) stands(ctx context.Context, key groupKey, uid types.UID) (
 	client dynamic.ResourceInterface, group *unstructured.Unstructured, err error,
 ) {
@@ -280,8 +280,8 @@ func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (
 	return wrote, err
 }
 
-// patchStatus writes fields of the status of the object as it stands, unless there are none. An object that has changed
-// since is a conflict: its lists are written whole.
+// patchStatus writes fields of the status of the object that was read, unless there are none. An object that has
+// changed since is a conflict: its lists are written whole.
 func (s *Status) patchStatus(ctx context.Context, client dynamic.ResourceInterface, stands *unstructured.Unstructured,
 	status map[string]any, subresources ...string) (wrote bool, err error) {
 	if len(status) == 0 {

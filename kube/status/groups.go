@@ -58,7 +58,7 @@ func (w *groupWriter) hasSaid(key groupKey, want groupStatus) bool {
 	return known && last == want.saying()
 }
 
-// says notes what stands now.
+// says notes the present condition.
 func (w *groupWriter) says(key groupKey, want groupStatus) {
 	if want.condition == nil {
 		return
@@ -114,7 +114,7 @@ func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus)
 }
 
 // writeCondition writes the condition PodGroupInitiallyScheduled of a PodGroup of scheduling.k8s.io. As in
-// kube-scheduler it never goes back from True: what comes after the first time is not its matter.
+// kube-scheduler it never goes back from True: it is about the first time only.
 func (s *Status) writeCondition(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
 	client := s.opts.Pods.SchedulingV1beta1().PodGroups(key.namespace)
 	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})

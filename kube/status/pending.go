@@ -12,7 +12,7 @@ type pending[K comparable, V any] struct {
 	limit int // 0 for none
 	// hold is called before each thing is taken out, and returns when that may be; nil for at once.
 	hold func(context.Context)
-	// keeps reports whether something is tried until it is written, or need not be any more; nil for never.
+	// keeps reports whether a value is tried until it is written, or is no longer needed; nil for never.
 	keeps func(V) bool
 
 	mu       sync.Mutex
@@ -40,7 +40,7 @@ func newPending[K comparable, V any](limit int) *pending[K, V] {
 	}
 }
 
-// put has value written for key. If too much waits, what has waited longest is dropped.
+// put has value written for key. If too many wait, the one that has waited longest is dropped.
 func (p *pending[K, V]) put(key K, value V) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +123,8 @@ func (p *pending[K, V]) next() (key K, it *item[V]) {
 	return key, nil
 }
 
-// waitsSince returns since when what would be taken out next has waited, also if it was replaced meanwhile, and how
-// many things wait.
+// waitsSince returns the time since which the next value has waited, also if it was replaced meanwhile, and the number
+// of values that wait.
 func (p *pending[K, V]) waitsSince() (since time.Time, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -175,7 +175,7 @@ func (s *Status) podPatch(seen Pod, want podStatus) (patch []byte, ok bool) {
 	return patch, err == nil
 }
 
-// says reports whether a condition stands already.
+// says reports whether the pod has a condition already.
 func says(stands, want *corev1.PodCondition) bool {
 	return stands != nil && stands.Status == want.Status && stands.Reason == want.Reason &&
 		stands.Message == want.Message

@@ -27,7 +27,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// describe says what an object says that was written.
+// describe returns the content of an object that was written.
 func describe(obj runtime.Object) string {
 	switch o := obj.(type) {
 	case *eventsv1.Event:
@@ -47,7 +47,7 @@ func describe(obj runtime.Object) string {
 	return fmt.Sprintf("%T", obj)
 }
 
-// expect compares what was written, in any order.
+// expect compares the writes, in any order.
 func expect(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	left := append([]string(nil), got...)
@@ -351,8 +351,8 @@ func TestNothingIsWrittenOfAMemberThatIsToBeEvicted(t *testing.T) {
 	})
 }
 
-// TestAConditionIsNotWrittenOverWhatHasChanged has a pod bound by another scheduler while the watch still tells that it
-// is not: the API server refuses the condition, and nothing is written once the watch has told.
+// TestAConditionIsNotWrittenOverWhatHasChanged has a pod bound by another scheduler while the watch still reports that
+// it is not. The API server refuses the condition, and nothing is written once the watch has reported the bind.
 func TestAConditionIsNotWrittenOverWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -1,5 +1,5 @@
-// Package status shows the cluster what was decided: the condition PodScheduled and the nominated node of pods, events,
-// and the status of PodGroups of all APIs. It also deletes ResourceClaims that were made for pods and left behind.
+// Package status shows decisions in the cluster: the condition PodScheduled and the nominated node of pods, events, and
+// the status of PodGroups of all APIs. It also deletes ResourceClaims that were made for pods and left behind.
 //
 // None of this is an effect of the log. It follows from decisions that are durable, is written best effort, and no
 // decision depends on it. Only the last of several statuses for one object is written, and only if the API server does

@@ -39,7 +39,7 @@ type world struct {
 	seen map[types.UID]Pod
 }
 
-// newWorld must be called in a bubble of synctest: what is written is waited for there.
+// newWorld must be called in a bubble of synctest: it waits for the writes there.
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
 	return newWorldOf(t, framework.DefaultConfig(), objects...)
@@ -137,7 +137,7 @@ func (w *world) written() []string {
 	return lines
 }
 
-// lengthened says what a patch of an event says.
+// lengthened returns the content of a patch of an event.
 func (w *world) lengthened(a ktesting.PatchAction) string {
 	var p struct{ Series struct{ Count int } }
 	if err := json.Unmarshal(a.GetPatch(), &p); err != nil {
@@ -147,7 +147,7 @@ func (w *world) lengthened(a ktesting.PatchAction) string {
 	return fmt.Sprintf("patch event of %s: %d times", of, p.Series.Count)
 }
 
-// patched says what a patch of a pod's status says, and has the API server know it.
+// patched returns the content of a patch of a pod's status, and has the API server know it.
 func (w *world) patched(a ktesting.PatchAction) string {
 	var p struct {
 		Metadata struct{ UID types.UID }

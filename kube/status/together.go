@@ -125,9 +125,9 @@ func (s *Status) saysOf(p *cluster.Pod, why reason) bool {
 	return says(s.own.newer(p.Object.UID, seen, there).Scheduled, want)
 }
 
-// joined has the condition of a pod say why it has no node that came when its gang had failed already, and for which
-// nothing is tried until that would help. So does one whose gang waits for others below a CompositePodGroup of which
-// others do not: kube-scheduler tries those, and says so.
+// joined writes why a pod has no node into its condition, if the pod came when its gang had failed already, and if
+// nothing is tried for it until that would help. So it does for one whose gang waits for others below a
+// CompositePodGroup of which others do not: kube-scheduler tries those, and says so.
 func (s *Status) joined(m *scheduler.Machine, uid types.UID) {
 	p := m.Cluster().Pod(uid)
 	if p == nil || p.Group == nil || p.Stage != cluster.Pending || len(p.Object.Spec.SchedulingGates) > 0 {

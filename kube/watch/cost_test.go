@@ -59,7 +59,7 @@ func runningPod(name string) *corev1.Pod {
 	return p
 }
 
-// TestAnUnchangedObjectCostsLittle limits what an event costs that says nothing new: trimming copies no object, and its
+// TestAnUnchangedObjectCostsLittle limits the cost of an event without news: trimming copies no object, and its
 // encoding is not kept.
 func TestAnUnchangedObjectCostsLittle(t *testing.T) {
 	w, stores := alone(t)

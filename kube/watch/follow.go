@@ -67,7 +67,7 @@ func (l *ledger) know(place int, name types.NamespacedName, v version) {
 	}
 }
 
-// forget takes in that the log has no object of the name any more.
+// forget notes that the log no longer has an object of the name.
 func (l *ledger) forget(place int, name types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

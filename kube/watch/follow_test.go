@@ -163,7 +163,7 @@ func (s *standby) agree(leader *model) {
 	}
 }
 
-// finish lets the standby, which leads, hear what is left, and checks the log.
+// finish lets the standby, which leads, hear the rest, and checks the log.
 func (s *standby) finish() {
 	if rapid.Bool().Draw(s.t, "take at once") {
 		s.take()
@@ -262,8 +262,8 @@ func TestWhatIsLoggedDuringAListMayGo(t *testing.T) {
 	}
 }
 
-// A node came and went before the standby read that the leader had logged it, and the leader was gone before it logged
-// the end: the standby does.
+// A node came and went before the standby read that the leader had logged it. The leader was gone before it logged the
+// deletion: the standby does.
 func TestWhatWasLoggedAfterItsEndIsDeleted(t *testing.T) {
 	w, stores := alone(t)
 	w.following.Store(new([]byte))

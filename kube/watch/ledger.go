@@ -15,7 +15,7 @@ import (
 // digest identifies an object's trimmed encoding.
 type digest [16]byte
 
-// version says which object it is, and what scheduling reads of it.
+// version identifies an object and the parts of it that scheduling reads.
 type version struct {
 	uid types.UID
 	sum digest
@@ -230,8 +230,8 @@ func (l *ledger) take() []eventlog.Payload {
 	return inputs
 }
 
-// turn returns when a resource has its turn in the reconciling step: what plugins read first, since pods may wait for
-// it.
+// turn returns when a resource has its turn in the reconciling step: first the resources that plugins read, since pods
+// may wait for them.
 func (l *ledger) turn(place int) int {
 	if l.kinds[place].own != nil {
 		return place - len(l.kinds)
@@ -239,7 +239,7 @@ func (l *ledger) turn(place int) int {
 	return place
 }
 
-// settle appends what waits as inputs, and books it as logged.
+// settle appends the waiting changes as inputs, and books them as logged.
 func (l *ledger) settle(inputs []eventlog.Payload, w *waiting) []eventlog.Payload {
 	a, resource, count := w.account, l.kinds[w.place].resource, &l.count[w.place]
 	if a.known && (w.object == nil || w.now.uid != a.logged.uid) {

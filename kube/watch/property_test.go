@@ -32,7 +32,7 @@ type model struct {
 	taken   func([]eventlog.Payload)                                    // hears what was taken, unless it is nil
 }
 
-// begin makes a Watch that knows what the log has, and gives it the first lists.
+// begin makes a Watch that knows the objects of the log, and gives it the first lists.
 func (m *model) begin() {
 	m.beginAs(false)
 	m.listAll()

@@ -35,7 +35,7 @@ var usualTiming = timing{poll: 10 * time.Second, retry: 200 * time.Millisecond, 
 // the objects that the log has of it count as deleted.
 const goneAnswers = 3
 
-// quiet returns ctx with a logger for client-go that says nothing: what a person should know is reported.
+// quiet returns ctx with a silent logger for client-go: a report has everything that a person should know.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // reflect keeps the ledger up to date about one resource until ctx ends.
@@ -79,7 +79,7 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 		case apierrors.IsNotFound(err):
 			gone.Store(true)
 		case streamed && err != nil && !isUnreachable(err) && !apierrors.IsTooManyRequests(err):
-			// A list follows, and says what there is to say.
+			// A list follows, and reports any failure.
 		case err == nil && streamed:
 			w.told(s.place, "list", nil)
 			w.told(s.place, "watch", nil)

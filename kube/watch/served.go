@@ -53,7 +53,7 @@ func (s *served) note(res eventlog.Resource, has bool) string {
 	return ""
 }
 
-// gangs says what declares gangs, once that is known.
+// gangs reports the resources that declare gangs, once they are known.
 func (s *served) gangs() string {
 	atWork, missing := []string{}, []string{}
 	for _, res := range gangKinds {

@@ -317,7 +317,7 @@ func event(kind string, object []byte) []byte {
 	return fmt.Appendf(nil, `{"type":%q,"object":%s}`+"\n", kind, object)
 }
 
-// stream sends what changes until the client goes or the watch is broken.
+// stream sends changes until the client goes or the watch is broken.
 func (s *apiServer) stream(w http.ResponseWriter, r *http.Request, k kind, first [][]byte, from, broken int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)

@@ -81,7 +81,7 @@ func (t *troubles) isUnreachable() bool {
 	return false
 }
 
-// describe says what fails and what to do about it.
+// describe names the failure and its remedy.
 func (t *troubles) describe(of attempt, group schema.GroupVersionResource, err error) string {
 	switch {
 	case apierrors.IsForbidden(err) && of.verb != "discover":
@@ -113,7 +113,7 @@ func isUnreachable(err error) bool {
 			utilnet.IsTimeout(err) || strings.Contains(err.Error(), "dial "))
 }
 
-// isExpired reports whether a request asked for a state that the API server does not have any more, or not yet. The
+// isExpired reports whether a request asked for a state that the API server no longer has, or does not have yet. The
 // reflector asks again for another one.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)

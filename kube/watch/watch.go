@@ -68,7 +68,7 @@ type Watch struct {
 	again []atomic.Pointer[context.CancelFunc]
 }
 
-// New returns a Watch that has read what is known.
+// New returns a Watch that has read Known.
 func New(opts Options) (*Watch, error) {
 	all := kindsWith(opts.Own)
 	w := &Watch{
@@ -138,8 +138,8 @@ func (w *Watch) know(encoding []byte, res eventlog.Resource, obj eventlog.Object
 	return encoding, nil
 }
 
-// Run watches until ctx ends, and returns when all its goroutines are gone. It can be called once. Nothing that the API
-// server answers ends it: what fails is reported and tried again.
+// Run watches until ctx ends, and returns when all its goroutines are gone. It can be called once. No answer of the API
+// server ends it: a failure is reported and tried again.
 func (w *Watch) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return errors.New("run a watch: it was run before")
@@ -182,9 +182,9 @@ func (w *Watch) Node(name string) bool {
 	return w.ledger.has(places[eventlog.Nodes], types.NamespacedName{Name: name})
 }
 
-// Whole returns an object as the API server told it last, with everything but its managed fields; nil if there is none.
-// Volumes, claims and the three kinds of pod groups are kept so, nodes with WholeNodes, and nothing else. It must
-// not be changed.
+// Whole returns an object as the API server reported it last, with everything but its managed fields; nil if there is
+// none. It has volumes, claims and the three kinds of pod groups, nodes with WholeNodes, and nothing else. The object
+// must not be changed.
 func (w *Watch) Whole(res eventlog.Resource, namespace, name string) eventlog.Object {
 	place, ok := w.places[res]
 	if !ok || w.whole[place] == nil {

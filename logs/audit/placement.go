@@ -94,7 +94,7 @@ func (p *placing) decided(seq uint64, d *eventlog.Decision, own bool) *placing {
 	}
 }
 
-// PlacementReport says what a proof of a placement has shown.
+// PlacementReport has the steps that a proof of a placement has shown.
 type PlacementReport struct {
 	Pod   string `json:"pod"`
 	UID   string `json:"uid"`

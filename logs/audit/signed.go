@@ -67,7 +67,7 @@ type Comparison struct {
 	NotCompared []NotCompared
 }
 
-// A MismatchKind says in which way a log is not what was signed.
+// A MismatchKind says how a log differs from the signed one.
 type MismatchKind string
 
 const (
@@ -104,7 +104,7 @@ const (
 	Newer NotComparedKind = "Newer"
 	// Older: the log was written before the first release, in a format that this version does not read.
 	Older NotComparedKind = "Older"
-	// BeingWritten: the log is being written to, and its writer has not told as much.
+	// BeingWritten: the log is being written to, and its writer has not reported as many entries.
 	BeingWritten NotComparedKind = "BeingWritten"
 )
 
@@ -153,7 +153,7 @@ func NotComparedWith(signed []proof.Checkpoint, err error) (list []NotCompared) 
 	return list
 }
 
-// A MismatchError says that a log is not what was signed.
+// A MismatchError says that a log differs from the signed one.
 type MismatchError struct {
 	Path       string
 	Mismatches []Mismatch
@@ -178,7 +178,7 @@ func (e *MismatchError) Error() string {
 	return text
 }
 
-// Advice says what to do about the mismatch.
+// Advice returns the remedy for the mismatch.
 func (e *MismatchError) Advice() string {
 	var lines []string
 	is := func(kind MismatchKind) func(Mismatch) bool {

@@ -25,7 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
-// A Report says what a log holds.
+// A Report describes the content of a log.
 type Report struct {
 	Path    string `json:"path"`
 	Entries uint64 `json:"entries"`
@@ -119,7 +119,7 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	return r, nil
 }
 
-// take notes what was counted, for a program that has some plugins.
+// take notes the counts, for a program that has some plugins.
 func (r *Report) take(t *history.Tally, has framework.Registry) {
 	r.Entries, r.LastSeq = t.Entries, t.Last.Seq
 	if first, last := t.First.Time, t.Last.Time; t.Entries > 0 {
@@ -162,7 +162,7 @@ func (r *Report) addEpoch(e eventlog.Entry, has framework.Registry) {
 	r.Epochs = append(r.Epochs, epoch)
 }
 
-// configured notes what an epoch's configuration says, to a program that has some plugins.
+// configured notes an epoch's configuration, for a program that has some plugins.
 func (e *Epoch) configured(config []byte, has framework.Registry) {
 	e.FeatureGates, e.Plugins = framework.LoggedFeatureGates(config), framework.LoggedPlugins(config)
 	e.MissingPlugins = has.Missing(config)
@@ -261,7 +261,7 @@ func (r *Report) writeEpochs(w io.Writer) error {
 	return nil
 }
 
-// writeConfigured writes what an epoch's configuration says.
+// writeConfigured writes an epoch's configuration.
 func (e *Epoch) writeConfigured(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(e.FeatureGates)) {
 		if _, err := fmt.Fprintf(w, "  feature gate %s=%t\n", name, e.FeatureGates[name]); err != nil {

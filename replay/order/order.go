@@ -477,13 +477,13 @@ type place struct {
 	time     eventlog.Time // since when, in its priority; 0 for never
 }
 
-// stands reports whether p comes before q: a higher priority, or the same one for longer. Those of one priority and
+// stands reports whether p comes before q: a higher priority, or the same one for longer. Entities of one priority and
 // time have an order too, by name; nobody is harmed by that, and it is not audited.
 func (p place) stands(q place) bool {
 	return p.priority > q.priority || p.priority == q.priority && p.time != 0 && p.time < q.time
 }
 
-// line has the entities that are not placed, in order, so that those before one are found without looking at all.
+// line has the entities that are not placed, in order: a search finds the ones before another without visiting all.
 type line struct {
 	places map[queue.Key]place
 	keys   []queue.Key // by priority, then time, then key

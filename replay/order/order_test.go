@@ -43,7 +43,7 @@ spec:
 `, name, arrival, priority, cpu)
 }
 
-// reversed has the gang plugin stand the queue on its head: what should come last comes first.
+// reversed has the gang plugin reverse the queue: the last comes first.
 type reversed struct{ *coscheduling.Coscheduling }
 
 func (r *reversed) Less(a, b fwk.QueuedEntityInfo) bool { return r.Coscheduling.Less(b, a) }

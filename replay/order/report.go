@@ -82,8 +82,8 @@ type Overtaking struct {
 	Chosen uint64 `json:"chosen"`
 	Placed uint64 `json:"placed"`
 	Time   string `json:"time"`
-	// Refused is the entry of the Decision that refused Overtaken last, and Reasons what that Decision says; 0 if it
-	// was never refused, as far as the log is known.
+	// Refused is the entry of the Decision that refused Overtaken last, and Reasons are that Decision's reasons; 0 if
+	// it was never refused, as far as the log is known.
 	Refused uint64   `json:"refused,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 	// Detail says more about the rule: until when, or the name of the policy.
