@@ -15,12 +15,12 @@ import (
 // ErrForeign says that a snapshot was made of another log, or of a part of this one that was lost.
 var ErrForeign = errors.New("it is not of this log")
 
-// ErrNotTheEntries says that a snapshot is whole and of this log, but that its state is not the one that the log's
-// entries make: it was written by a program with a fault, or forged.
+// ErrNotTheEntries says that a snapshot is whole and of this log, but that its state differs from the state that the
+// log's entries make. A program with a fault wrote it, or somebody forged it.
 var ErrNotTheEntries = errors.New("its state is not the one that the log's entries make")
 
-// ErrUnreadable says that what there may be of snapshots was not seen, because a file or the directory cannot be
-// read. It tells nothing of the snapshots.
+// ErrUnreadable says that a file or the directory cannot be read, so that there may be snapshots that were not seen. It
+// says nothing about the snapshots.
 var ErrUnreadable = errors.New("it cannot be read")
 
 // RefusedError says that the snapshot of entry Seq is not used, and why.
@@ -35,10 +35,10 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("snapshot at entry %d
 // Unwrap returns why.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// LostError says that a log has lost its end: there is a snapshot of an entry behind its last one, and those
-// are made of durable entries only.
+// LostError says that a log has lost its end: a snapshot of an entry behind its last one exists, and snapshots are made
+// of durable entries only.
 type LostError struct {
-	// Last is the log's last entry, Seq that of the newest snapshot that is whole.
+	// Last is the log's last entry, Seq the entry of the newest snapshot that is whole.
 	Last, Seq uint64
 }
 
@@ -54,8 +54,8 @@ func (e *LostError) Error() string {
 	)
 }
 
-// A Series is the snapshots of one log. What it restores was checked to be whole, to belong to that log, and to
-// give the state that was written down.
+// A Series is the snapshots of one log. A restored Machine was checked: its snapshot is whole, belongs to that log, and
+// gives the state that was written down.
 type Series struct {
 	Store Store
 	// Position returns the hash that a snapshot of entry seq of the log has as its Position; if it is nil, that is not
@@ -80,14 +80,14 @@ func (s *Series) Oldest(first, last uint64) (m *scheduler.Machine, refused []err
 	return s.restoreFirst(seqs, err)
 }
 
-// Beyond looks at the snapshots of entries behind last, the log's last one. One that is whole, and that says of
-// itself what its name says, shows that entries were lost; it need not be of a format that this program reads. One
-// that is not shows nothing: it is refused, newest first.
+// Beyond reads the snapshots of entries behind last, the log's last one. A snapshot that is whole, and that has the
+// entry of its name, shows that entries were lost; it need not be of a format that this program reads. Any other one
+// shows nothing: it is refused, newest first.
 //
-// An error, which wraps ErrUnreadable, says that nothing is lost as far as can be seen, but that not all can be: the
-// log may have had more entries, and must not be appended to. Of a Store that is Apart there is none: a snapshot that
-// cannot be read is refused, that the snapshots cannot be listed is left to Newest and Oldest to say, and a snapshot
-// shows a loss only if the log does not reach its entry by now either.
+// An error, which wraps ErrUnreadable, says that no loss was seen, but that not everything could be read: the log may
+// have had more entries, and must not be appended to. A Store that is Apart makes no error. A snapshot in it that
+// cannot be read is refused. If its snapshots cannot be listed, Newest and Oldest say so. A snapshot in it shows a loss
+// only if the log does not reach its entry by now either.
 func (s *Series) Beyond(last uint64) (lost *LostError, refused []error, err error) {
 	if last == math.MaxUint64 {
 		return nil, nil, nil
@@ -178,7 +178,7 @@ func (s *Series) Load(seq uint64) (*Snapshot, error) {
 	return snap, nil
 }
 
-// read returns the snapshot that is kept as that of entry seq, whole; of which log is not asked.
+// read returns the whole snapshot that is kept for entry seq; it does not ask from which log it is.
 func (s *Series) read(seq uint64) (*Snapshot, error) {
 	data, err := s.Store.Get(seq)
 	var damaged *DamagedError

@@ -36,10 +36,11 @@ const (
 	offsetSize    = 100
 	headerSize    = 108
 
-	// gzipRatio is how many bytes gzip packs into one at the most.
+	// gzipRatio is the largest number of bytes that gzip packs into one.
 	gzipRatio = 1100
-	// maxRatio is how many bytes of state one byte of a snapshot may unpack to, beside maxRatioFloor of them: a state
-	// said to be larger is refused unread. Real ones come to twenty. One that packs better is packed worse (Encode).
+	// maxRatio is the largest number of bytes of state that one byte of a snapshot may unpack to, beside maxRatioFloor
+	// of them: a state said to be larger is refused unread. Real ones come to twenty. One that packs better is packed
+	// worse (Encode).
 	maxRatio      = 64
 	maxRatioFloor = 1 << 20
 )
@@ -71,7 +72,7 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the snapshot is damaged: its %s is wrong: %v", e.Check, e.Err)
 }
 
-// Unwrap returns what more there is to say.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // NewerFormatError says that a newer program wrote the snapshot.
@@ -93,17 +94,17 @@ type Snapshot struct {
 	// Seq is the last entry that the Machine had applied, Epoch and Time are that entry's.
 	Seq, Epoch uint64
 	Time       eventlog.Time
-	// Position is what Capture was told of entry Seq: a hash that the log's own entry must have.
+	// Position is the hash that Capture received for entry Seq: the log's own entry must have the same one.
 	Position [32]byte
-	// StateHash is the Machine's hash. Of a captured snapshot it is known once that was encoded.
+	// StateHash is the Machine's hash. It is known once a captured snapshot was encoded.
 	StateHash [32]byte
 
 	state []byte
 }
 
-// Capture copies the Machine's state. What remains to be done to it, Snapshot.Encode, needs the Machine no more and may
-// be done elsewhere while the Machine goes on. position is a hash by which whoever restores the snapshot will recognise
-// the log that it belongs to: that of the record of entry m.Seq(). The state is written over scratch if it fits; nil
+// Capture copies the Machine's state. The rest of the work, Snapshot.Encode, no longer needs the Machine and may be
+// done elsewhere while the Machine continues. position is the hash of the record of entry m.Seq(): the restorer of the
+// snapshot recognises with it the log that the snapshot belongs to. The state is written over scratch if it fits; nil
 // will do. The error wraps a *scheduler.NotStatefulError for a state that no snapshot can hold.
 func Capture(m *scheduler.Machine, position [32]byte, scratch []byte) (*Snapshot, error) {
 	if err := m.Restorable(); err != nil {
@@ -226,7 +227,7 @@ func Decode(data []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// checkFrame checks what all versions have in common, and then the version.
+// checkFrame checks the parts that all versions have in common, and then the version.
 func checkFrame(data []byte) error {
 	if len(data) < headerSize+sha256.Size {
 		return &DamagedError{Check: "length", Err: fmt.Errorf("%d bytes are too few", len(data))}
@@ -252,8 +253,8 @@ func (s *Snapshot) Config() (config []byte, behaviour uint32, err error) {
 }
 
 // Restore makes the Machine. The registry holds the plugins that its configuration may name. The error wraps
-// ErrOtherState if what comes out is not what was written down, and a *scheduler.VersionError if the state is
-// of another program's making.
+// ErrOtherState if the restored state differs from the state that was written down. It wraps a *scheduler.VersionError
+// if the state is of another program's making.
 func (s *Snapshot) Restore(registry framework.Registry) (*scheduler.Machine, error) {
 	// It compares the whole encoding, of which StateHash is the digest.
 	m, err := scheduler.Restore(registry, s.state)

@@ -104,7 +104,7 @@ func encode(t testing.TB, m *scheduler.Machine) []byte {
 	return data
 }
 
-// resealed returns the snapshot with a change that its checksum knows of.
+// resealed returns the snapshot with a change that its checksum includes.
 func resealed(data []byte, change func(body []byte) []byte) []byte {
 	body := change(bytes.Clone(data[:len(data)-sha256.Size]))
 	sum := sha256.Sum256(body)
@@ -134,7 +134,7 @@ func TestASnapshotIsTheMachine(t *testing.T) {
 	}
 }
 
-// TestASnapshotIsOfTheMomentOfItsCapture has the Machine go on before the snapshot is encoded.
+// TestASnapshotIsOfTheMomentOfItsCapture has the Machine continue before the snapshot is encoded.
 func TestASnapshotIsOfTheMomentOfItsCapture(t *testing.T) {
 	m := newMachine(t, 2, 4)
 	hash, seq := m.Hash(), m.Seq()
@@ -223,7 +223,7 @@ func TestRefusalsAreByName(t *testing.T) {
 	}
 }
 
-// hugeState returns the snapshot with more packed bytes, which may be those of a state that is larger than any.
+// hugeState returns the snapshot with more packed bytes, as if its state were larger than any.
 func hugeState(data []byte) []byte {
 	return resealed(data, func(b []byte) []byte {
 		binary.BigEndian.PutUint64(b[100:], 1<<30+1)
@@ -295,7 +295,7 @@ func TestAStateThatPacksTooWellIsRead(t *testing.T) {
 	t.Logf("a snapshot of %d bytes", len(data))
 }
 
-// BenchmarkRestart measures what a restart takes, from the bytes of a snapshot to the Machine.
+// BenchmarkRestart measures the cost of a restart, from the bytes of a snapshot to the Machine.
 func BenchmarkRestart(b *testing.B) {
 	for _, size := range []struct{ nodes, pods int }{{5000, 100_000}, {15_000, 300_000}} {
 		b.Run(fmt.Sprintf("nodes=%d/pods=%d", size.nodes, size.pods), func(b *testing.B) {

@@ -18,31 +18,31 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
-// Store is where snapshots are kept.
+// Store keeps snapshots.
 type Store interface {
-	// Put keeps the snapshot of entry seq. When it returns without an error the snapshot is durable; a crash
-	// before that leaves what was there before. It may drop older ones.
+	// Put keeps the snapshot of entry seq. When it returns without an error the snapshot is durable; a crash before
+	// that leaves the earlier content. It may drop older ones.
 	Put(seq uint64, data []byte) error
 	// List returns the entries of which there are snapshots, ascending.
 	List() ([]uint64, error)
-	// Get returns the snapshot of entry seq; fs.ErrNotExist says that there is none, ErrForeign that it is known to be
+	// Get returns the snapshot of entry seq. fs.ErrNotExist says that there is none, ErrForeign that it is known to be
 	// of another log, a *DamagedError that it is not whole, any other error nothing.
 	Get(seq uint64) ([]byte, error)
 	// Drop removes the snapshot of entry seq, if there is one, durably.
 	Drop(seq uint64) error
 }
 
-// Apart is a Store that is reached by another way than its log, such as a bucket beside a stream. What it has may be
-// missing, or out of reach, while the log is whole, and others may append to the log meanwhile. So that something of it
-// cannot be read puts nothing of the log in doubt, and a snapshot of a later entry shows a loss only if the log, asked
-// anew, does not have that entry.
+// Apart is a Store that is reached by another way than its log, such as a bucket beside a stream. Its snapshots may be
+// missing, or out of reach, while the log is whole, and others may append to the log meanwhile. So a snapshot that
+// cannot be read says nothing about the log. A snapshot of a later entry shows a loss only if the log, asked again,
+// does not have that entry.
 type Apart interface {
 	Store
 	// Reaches reports whether the log has entry seq by now.
 	Reaches(seq uint64) (bool, error)
 }
 
-// Name returns what the snapshot of entry seq is called where snapshots are kept by name. Names have the order of the
+// Name returns the name of the snapshot of entry seq where snapshots are kept by name. Names have the order of the
 // entries.
 func Name(seq uint64) string { return fmt.Sprintf("%020d%s", seq, suffix) }
 
@@ -65,13 +65,13 @@ const (
 type Dir struct {
 	// Spacing is Retention.Spacing.
 	Spacing uint64
-	// Base returns Retention.Base: the entry before the first one that was not archived, 0 if none was. It is asked
-	// before any snapshot is dropped, because a log is archived while it is written to; if it fails, none is. nil
-	// stands for 0.
+	// Base returns Retention.Base: the entry before the first one that was not archived, 0 if none was. It is called
+	// before any snapshot is dropped, because a log is archived while it is written to; if it fails, none is dropped.
+	// nil means 0.
 	Base func() (uint64, error)
 
-	// Held, if it is not nil, is asked before anything is written or removed: its error says that the directory is
-	// not the one any more that it was.
+	// Held, if it is not nil, is asked before anything is written or removed: its error says that the directory is no
+	// longer the same.
 	Held func() error
 
 	path string
@@ -100,7 +100,7 @@ func (d *Dir) Add(seq uint64, data []byte) error {
 	return nil
 }
 
-// Put implements Store. Of snapshots of later entries none is dropped: they may show that the log was longer.
+// Put implements Store. It drops no snapshot of a later entry: they may show that the log was longer.
 func (d *Dir) Put(seq uint64, data []byte) error {
 	if err := d.Add(seq, data); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (d *Dir) add(seq uint64, data []byte) error {
 	return durable.Sync(d.path)
 }
 
-// held returns what Held says.
+// held calls Held, if there is one.
 func (d *Dir) held() error {
 	if d.Held == nil {
 		return nil
@@ -167,7 +167,7 @@ func (d *Dir) create() error {
 	return durable.Sync(filepath.Dir(d.path))
 }
 
-// prune drops what is not to be kept any more, and what a crash left unfinished.
+// prune drops the snapshots that are no longer to be kept, and files that a crash left unfinished.
 func (d *Dir) prune(newest uint64) error {
 	if err := d.held(); err != nil {
 		return err
@@ -203,8 +203,8 @@ func (d *Dir) prune(newest uint64) error {
 	return nil
 }
 
-// List implements Store. A directory that is not there holds none; files that are no snapshots by their name
-// are passed over.
+// List implements Store. A directory that does not exist holds none; List ignores files that are no snapshots by their
+// name.
 func (d *Dir) List() ([]uint64, error) {
 	files, err := os.ReadDir(d.path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -234,7 +234,7 @@ func (d *Dir) Get(seq uint64) ([]byte, error) {
 	return data, nil
 }
 
-// readFile returns the content of the file of a snapshot; of what does not begin as one does, only the beginning.
+// readFile returns the content of a snapshot's file; only the beginning, if it does not begin as a snapshot does.
 func readFile(path string) ([]byte, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -256,8 +256,8 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// Largest returns how many bytes something has at the most that begins so and may be a snapshot: what does not begin as
-// one does is to be read no further.
+// Largest returns the largest number of bytes of a snapshot that begins so. A file that does not begin as a snapshot is
+// to be read no further.
 func Largest(begin []byte) int64 {
 	switch {
 	case len(begin) < headerSize:

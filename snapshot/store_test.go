@@ -39,7 +39,7 @@ func TestADirectoryKeepsTheLastOnes(t *testing.T) {
 	if _, err := d.Get(5); err == nil {
 		t.Error("a dropped snapshot is there")
 	}
-	// A later one may be all that tells of a log that has lost its end.
+	// A later one may be all that is left of a log that has lost its end.
 	if err := d.Put(15, []byte("new")); err != nil {
 		t.Fatal(err)
 	}

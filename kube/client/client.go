@@ -1,4 +1,4 @@
-// Package client makes the clients by which the scheduler reaches its API server.
+// Package client makes the clients with which the scheduler reaches its API server.
 //
 // Start reading at Config.
 package client
@@ -13,16 +13,16 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 )
 
-// contentTypes is what is asked for where nothing is configured. Protobuf takes the API server a tenth less time for
-// a bind.
+// contentTypes is the Accept header where nothing is configured. Protobuf takes the API server a tenth less time for a
+// bind.
 const (
 	protobuf     = "application/vnd.kubernetes.protobuf"
 	contentTypes = protobuf + ",application/json"
 )
 
-// Config returns how the API server is reached: by the kubeconfig file that c names, or as a pod of the cluster if it
-// names none. master replaces the server's address if it is not empty. The rates are those of c: QPS requests a
-// second, and Burst of them at once.
+// Config returns the connection to the API server: by the kubeconfig file that c names, or as a pod of the cluster if
+// it names none. master replaces the server's address if it is not empty. The rates are c's: QPS requests a second, and
+// Burst of them at once.
 func Config(c componentbaseconfig.ClientConnectionConfiguration, master, userAgent string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags(master, c.Kubeconfig)
 	if err != nil {
@@ -52,8 +52,8 @@ func Shared(config *rest.Config) *rest.Config {
 	return shared
 }
 
-// Part returns config, which Shared has returned, for clients that make only one in share of those requests: what they
-// ask for does not keep the others waiting.
+// Part returns config, which Shared has returned, for clients that make only one in share of those requests: their
+// requests do not keep the others waiting.
 func Part(config *rest.Config, share int) *rest.Config {
 	part := rest.CopyConfig(config)
 	if config.RateLimiter != nil {
@@ -88,7 +88,7 @@ func (b *both) Wait(ctx context.Context) error {
 	return b.RateLimiter.Wait(ctx)
 }
 
-// JSON returns config for resources that the API server has in JSON only, such as those of a
+// JSON returns config for resources that the API server has in JSON only, such as the resources of a
 // CustomResourceDefinition.
 func JSON(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)

@@ -9,7 +9,7 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 )
 
-// TestTheConnectionIsAsConfigured reads each field of clientConnection, and what stands for one that is not given.
+// TestTheConnectionIsAsConfigured reads each field of clientConnection, and the default of one that is not given.
 func TestTheConnectionIsAsConfigured(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	err := os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",

@@ -97,7 +97,7 @@ func (b *binding) fail(err error) turn {
 	return turn{next: b.look}
 }
 
-// look reads the pod back, and tells what stands at the API server.
+// look reads the pod back, and tells the state of the pod at the API server.
 func (b *binding) look(ctx context.Context) turn {
 	pod, err := b.readPod(ctx, b.Effect)
 	switch {
@@ -128,7 +128,8 @@ func (b *binding) look(ctx context.Context) turn {
 	return turn{next: b.send, after: backoff(b.sent)}
 }
 
-// unbound ends a bind that has not bound the pod: what it may have written to claims is given back before that is told.
+// unbound ends a bind that has not bound the pod. It gives back the claims that the bind may have written, before it
+// reports the result.
 func (b *binding) unbound(outcome eventlog.BindOutcome, format string, args ...any) turn {
 	ends := b.end(outcome, format, args...)
 	if len(b.Claims) == 0 {
@@ -173,7 +174,7 @@ func (b *binding) again(s step, err error) turn {
 	return turn{next: s, after: wait}
 }
 
-// inconsistentError says that what stands at the API server does not go with the decision.
+// inconsistentError says that the objects at the API server do not agree with the decision.
 type inconsistentError struct{ err error }
 
 func (e *inconsistentError) Error() string { return e.err.Error() }

@@ -30,7 +30,7 @@ type wallClock struct{}
 func (wallClock) Now() time.Time                      { return time.Now() }
 func (wallClock) AfterFunc(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
-// CallKind is what a call to the API server does.
+// CallKind names the action of a call to the API server.
 type CallKind string
 
 // The calls.
@@ -51,22 +51,22 @@ const (
 	CallTellClaim     CallKind = "patch-pod-resource-claim"
 )
 
-// Call is a kind of call and how it was answered: "ok", the status code of an error ("409"), "timeout" if no answer
-// came in time, "broken" if none came for another reason.
+// Call is a kind of call and its answer: "ok", or the status code of an error ("409"). It is "timeout" if no answer
+// came in time, and "broken" if none came for another reason.
 type Call struct {
 	Kind   CallKind
 	Answer string
 }
 
-// Counts are what has been done since New.
+// Counts count the calls and effects since New.
 type Counts struct {
 	// Calls are the calls that ended, by kind and answer.
 	Calls map[Call]uint64
-	// ReadBacks is how often a pod was read to learn what had come of a bind or an eviction.
+	// ReadBacks counts the reads of a pod that had to find out the outcome of a bind or an eviction.
 	ReadBacks uint64
-	// Retries is how often something was tried again.
+	// Retries counts the repeated attempts.
 	Retries uint64
-	// Outstanding is how many effects have been taken on and have not ended.
+	// Outstanding is the number of effects that were taken on and have not ended.
 	Outstanding int
 }
 
@@ -82,7 +82,7 @@ type caller struct {
 	troubles troubles
 }
 
-// counts returns what has been done so far.
+// counts returns the counts so far.
 func (c *caller) counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *caller) call(ctx context.Context, kind CallKind, do func(context.Contex
 	return err
 }
 
-// readPod reads the effect's pod from the API server, as it stands there and not as a cache has it.
+// readPod reads the effect's pod from the API server, not from a cache.
 func (c *caller) readPod(ctx context.Context, x engine.Effect) (pod *v1.Pod, err error) {
 	err = c.call(ctx, CallReadPod, func(ctx context.Context) (err error) {
 		pod, err = c.client.CoreV1().Pods(x.Namespace).Get(ctx, x.Name, metav1.GetOptions{})
@@ -172,8 +172,8 @@ func isFailure(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError
 }
 
-// longestPutOff is how long a call is put off at the most, whatever the answer asks for: a webhook, or something
-// between here and the API server, may ask for days, and capacity stays reserved meanwhile.
+// longestPutOff is the longest time for which a call is put off, whatever the answer asks for. A webhook, or a proxy
+// between this process and the API server, may ask for days, and capacity stays reserved meanwhile.
 const longestPutOff = time.Minute
 
 // putOff returns for how long the API server, which has more calls than it takes, has put this one off.
@@ -191,7 +191,7 @@ const (
 	lastBackoff  = 10 * time.Second
 )
 
-// backoff is how long to wait after so many tries.
+// backoff returns the time to wait after so many tries.
 func backoff(tries int) time.Duration {
 	return min(firstBackoff<<min(max(tries, 1)-1, 10), lastBackoff)
 }
@@ -199,14 +199,14 @@ func backoff(tries int) time.Duration {
 // reportEvery is the least time between two reports of trouble.
 const reportEvery = 30 * time.Second
 
-// troubles are what went wrong since it was last reported.
+// troubles are the failures since the last report.
 type troubles struct {
 	reported time.Time
 	since    int
 }
 
-// trouble reports what goes wrong with an effect, not more often than reportEvery: when the API server is away, all
-// effects are in trouble at once.
+// trouble reports a failure of an effect, at most once in reportEvery: when the API server is away, all effects fail at
+// once.
 func (c *caller) trouble(x engine.Effect, what string, err error) {
 	c.mu.Lock()
 	now := c.clock.Now()

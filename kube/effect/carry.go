@@ -11,9 +11,9 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Carry takes on the effects of a Ready, and does not send the evictions of its withdrawals any more. It never blocks.
-// The decisions of all effects must be durable. An effect that is being carried out already is passed over, and so is
-// the withdrawal of an eviction that is not. An eviction that was sent before it is withdrawn ends as it would have.
+// Carry takes on the effects of a Ready, and stops sending the evictions of its withdrawals. It never blocks. The
+// decisions of all effects must be durable. Carry ignores an effect that is being carried out already, and the
+// withdrawal of an eviction that is not. An eviction that was sent before its withdrawal ends as it would have.
 func (e *Effects) Carry(ready engine.Ready) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -17,14 +17,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxConflicts is how often a claim may have changed between reading and writing it before that counts as a try that
-// has failed. Each pod that is reserved a shared claim is a conflict for all others that are about to write it, and
-// they may be as many as a claim can be reserved for.
+// maxConflicts is the number of times that a claim may change between reading and writing it before that counts as a
+// failed try. Each pod for which a shared claim is reserved is a conflict for all others that are about to write the
+// claim. There may be as many of them as a claim can be reserved for.
 const maxConflicts = resourcev1.ResourceClaimReservedForMaxSize
 
 // reserveClaims allocates devices to the pod's ResourceClaims, as the decision says, and reserves them for the pod, as
-// DynamicResources does in PreBind (bindClaim in dynamicresources.go). Nothing is written for a pod that need not be
-// bound any more. One that goes while something is written gives that back before the result is told.
+// DynamicResources does in PreBind (bindClaim in dynamicresources.go). It writes nothing for a pod that need not be
+// bound any longer. If a pod goes during the writes, reserveClaims gives its claims back before the bind reports its
+// result.
 func (b *binding) reserveClaims(ctx context.Context) turn {
 	b.awaited = nil
 	if b.awaitsGroup() {
@@ -77,7 +78,7 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkClaim says in what a claim, which the bind may make, is not as it was when the pod was placed.
+// checkClaim says in which respect a claim, which the bind may make, has changed since the pod was placed.
 func (b *binding) checkClaim(ctx context.Context, claim *resourcev1.ResourceClaim, wanted *eventlog.DeviceClaim,
 	makes bool) error {
 	switch {
@@ -97,7 +98,7 @@ func (b *binding) checkClaim(ctx context.Context, claim *resourcev1.ResourceClai
 	return nil
 }
 
-// isAnother reports whether a claim that the bind does not make is not the one by which it was decided.
+// isAnother reports whether a claim that the bind does not make differs from the claim of the decision.
 func (b *binding) isAnother(claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim) bool {
 	if devices != nil {
 		return claim.UID != devices.UID
@@ -145,8 +146,8 @@ func (b *binding) reserve(ctx context.Context, claim *resourcev1.ResourceClaim,
 	return b.updateDevices(ctx, claim)
 }
 
-// allocate returns the claim with its finalizer, which is written, and with the allocation, which is not yet. What is
-// written next says of which version of the claim it is, so that it is refused if somebody else has changed the claim.
+// allocate returns the claim with its finalizer, which is written, and with the allocation, which is not yet. The next
+// write carries the version of the claim. The API server refuses it if somebody else has changed the claim.
 func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	devices *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
 	claim, err := b.addFinalizer(ctx, claim)
@@ -181,7 +182,8 @@ func (b *binding) addFinalizer(ctx context.Context,
 	return with, nil
 }
 
-// devicesOf returns what the decision says of a claim; nil if nothing, because the claim was allocated before.
+// devicesOf returns the devices of a claim in the decision; nil if there are none, because the claim was allocated
+// before.
 func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
 	for i := range b.Devices {
 		if b.Devices[i].Claim == claim {
@@ -191,12 +193,12 @@ func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
 	return nil
 }
 
-// giveBackClaims returns the step before the end of a bind that has not bound its pod, or whose pod is gone: the pod
-// gives its claims back, and a claim that nobody else uses its devices. That also holds of a claim that was allocated
-// for another pod, whose bind has failed before: kube-scheduler frees such a claim in PostFilter, once the pod fits no
-// node where the devices are. The end waits until the API server has it so: the devices are free for others once it is
-// told. What the API server refuses to write for good stays as it is; then the end waits until the scheduler knows
-// that, since it takes the devices for free otherwise.
+// giveBackClaims returns the step before the end of a bind that has not bound its pod, or whose pod is gone. The pod
+// gives its claims back, and a claim that nobody else uses gives its devices back. This includes a claim that was
+// allocated for another pod, whose bind has failed before: kube-scheduler frees such a claim in PostFilter, once the
+// pod fits no node where the devices are. The end waits until the API server has stored the writes, because the result
+// makes the devices free for others. If the API server permanently refuses a write, the claim stays as it is. The end
+// then waits until the scheduler knows that, because it treats the devices as free otherwise.
 func (b *binding) giveBackClaims(ends turn) step {
 	return func(ctx context.Context) turn {
 		for _, name := range b.Claims {
@@ -219,8 +221,8 @@ func (b *binding) giveBackClaims(ends turn) step {
 	}
 }
 
-// leaveRefused passes over a claim of which the API server refuses the write that would give it back: again and again,
-// and with an answer that it would give again. The claim as it was read then stays, and the scheduler must know it so.
+// leaveRefused skips a claim if the API server refuses the write that would give it back, repeatedly and with an answer
+// that it would give again. The claim as it was read then stays, and the scheduler must know it so.
 func (b *binding) leaveRefused(claim *resourcev1.ResourceClaim, err error) error {
 	if !isRefusal(err) {
 		return err
@@ -240,9 +242,9 @@ func (b *binding) leaveRefused(claim *resourcev1.ResourceClaim, err error) error
 	return nil
 }
 
-// stands is the result of a bind that stands. If the scheduler knows by now that the pod need not be bound, that is
-// looked at before: of a pod that is gone the devices are free for others once the result is told, and Kubernetes'
-// claim controller may not have given its claims back yet.
+// stands ends a bind that succeeded. The scheduler may know by now that the pod need not be bound. Then stands first
+// examines the claims. The devices of a pod that is gone are free for others once the result is reported, and
+// Kubernetes' claim controller may not have given the pod's claims back yet.
 func (b *binding) stands(ctx context.Context) turn {
 	ends := b.end(eventlog.BindBound, "")
 	if len(b.Claims) == 0 || b.opts.Still(b.Effect) == nil {
@@ -297,10 +299,10 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 	return b.leaveRefused(claim, err)
 }
 
-// removeFinalizer returns the claim without the finalizer, which is taken off if it is there; nil if the claim is gone.
-// A call of which it is not known what came of it, maybe one of an earlier process, could still allocate a claim that
-// has no devices: it says of which version of the claim it is, and none of a version without the finalizer was sent. So
-// nothing comes of it any more.
+// removeFinalizer returns the claim after taking off the finalizer, if it has one; nil if the claim is gone. An earlier
+// call with an unknown outcome, maybe one of an earlier process, could still allocate a claim that has no devices. But
+// such a call carries the version of the claim that it was made for, and none was sent for a version without the
+// finalizer. So removing the finalizer makes it fail.
 func (b *binding) removeFinalizer(ctx context.Context,
 	claim *resourcev1.ResourceClaim) (without *resourcev1.ResourceClaim, err error) {
 	at := slices.Index(claim.Finalizers, resourcev1.Finalizer)
@@ -340,8 +342,8 @@ func (b *binding) updateDevices(ctx context.Context, claim *resourcev1.ResourceC
 }
 
 // configure returns the configurations of the devices, as the allocator of Kubernetes puts them together (Allocate in
-// k8s.io/dynamic-resource-allocation/structured): those of the classes, then those of the claim. They are read now,
-// because the log has none: what is in them is the drivers' own.
+// k8s.io/dynamic-resource-allocation/structured): first the configurations of the classes, then the claim's. configure
+// reads them now, because the log has none: their contents belong to the drivers.
 func (b *binding) configure(ctx context.Context, claim *resourcev1.ResourceClaim,
 	result *resourcev1.AllocationResult) (configs []resourcev1.DeviceAllocationConfiguration, err error) {
 	chosen := chosenRequests(claim, result)

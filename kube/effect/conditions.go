@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// pollDevices is how often the claims of a pod are looked at while their devices get ready, as in kube-scheduler.
+// pollDevices is the interval between reads of a pod's claims while their devices get ready, as in kube-scheduler.
 const pollDevices = 5 * time.Second
 
 // awaited is a ResourceClaim with binding conditions, as it was reserved for the pod.
@@ -34,7 +34,7 @@ func (b *binding) noteAwaited(claim *resourcev1.ResourceClaim) {
 	}
 	since := b.opts.Clock.Now()
 	if at := claim.Status.Allocation.AllocationTimestamp; at != nil && at.Time.Before(since) {
-		since = at.Time // a time to come is that of another machine's clock
+		since = at.Time // a time in the future is from another machine's clock
 	}
 	b.awaited = append(b.awaited, awaited{
 		claim: claim.Name, uid: claim.UID, version: claim.ResourceVersion, deadline: since.Add(b.opts.DeviceTimeout),

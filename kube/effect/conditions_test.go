@@ -191,7 +191,7 @@ func TestAnAllocationToComeIsWaitedForNoLonger(t *testing.T) {
 	}
 }
 
-// What the process knows of the claim is taken, once it is no older than what was written.
+// The effects use the claim that the process knows, once it is no older than the last write.
 func TestDevicesAreLookedAtWithoutReadingThem(t *testing.T) {
 	s, request := withConditions(t)
 	looks := 0
@@ -218,7 +218,7 @@ func TestDevicesAreLookedAtWithoutReadingThem(t *testing.T) {
 	}
 }
 
-// A pod that is gone does not wait for its devices any more.
+// A pod that is gone no longer waits for its devices.
 func TestAPodThatIsGoneWaitsForNoDevices(t *testing.T) {
 	s, request := withConditions(t)
 	gone := false

@@ -175,7 +175,7 @@ func TestDevicesOfAPodThatIsNotBoundAreGivenBack(t *testing.T) {
 	}
 }
 
-// Of pods that share a claim, the last whose bind fails gives the devices back, also if another one's decision has
+// If several pods share a claim, the last whose bind fails gives the devices back, also if another one's decision has
 // allocated them.
 func TestTheLastOfAClaimGivesItsDevicesBack(t *testing.T) {
 	s, request := withDevices(t)
@@ -193,8 +193,8 @@ func TestTheLastOfAClaimGivesItsDevicesBack(t *testing.T) {
 	}
 }
 
-// A pod that is bound and goes before that is told gives its devices back before: they are free once it is told. One
-// that only its node has gone from, or that cannot be read at first, is looked at.
+// A pod may be bound and go before the bind reports its result. It then gives its devices back first: the result makes
+// them free. The bind also examines a pod of which only the node has gone, and a pod that cannot be read at first.
 func TestDevicesOfABoundPodThatIsGoneAreGivenBack(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		s, request := withDevices(t)
@@ -315,7 +315,8 @@ func TestTheClaimOfAPodThatIsGoneIsNotWritten(t *testing.T) {
 	}
 }
 
-// The result is told when the claim is given back, however long that takes: the devices are free for others then.
+// The bind reports its result after it has given the claim back, however long that takes: the devices are free for
+// others then.
 func TestDevicesAreGivenBackBeforeTheResultIsTold(t *testing.T) {
 	for _, method := range []string{"GET", "PUT"} {
 		for _, f := range []fault{{code: 403}, {code: 404}, {code: 409}, {code: 429}, {code: 500},

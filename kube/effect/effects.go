@@ -19,10 +19,10 @@ import (
 
 // Extenders are the HTTP extenders of a configuration.
 type Extenders interface {
-	// Ask asks those that are interested in a pod about nodes, sorted, and returns what they answered.
+	// Ask asks the extenders that are interested in a pod about nodes, sorted, and returns their answers.
 	Ask(ctx context.Context, pod *v1.Pod, nodes []string) []eventlog.ExtenderAnswer
-	// Preempt asks those that are interested in a pod and support preemption about candidates, sorted by node, and
-	// returns what they answered. pods are, by node, the pods that may be named as victims.
+	// Preempt asks the extenders that are interested in a pod and support preemption about candidates, sorted by node.
+	// It returns their answers. pods are, by node, the pods that may be named as victims.
 	Preempt(ctx context.Context, pod *v1.Pod, candidates []eventlog.Candidate, pods map[string][]*v1.Pod,
 	) []eventlog.ExtenderAnswer
 	// Binds reports whether one of them is to bind the pod.
@@ -31,31 +31,31 @@ type Extenders interface {
 	Bind(ctx context.Context, pod *v1.Pod, node string) (by string, err error)
 }
 
-// Options is what Effects work with. The zero value of everything but Client stands for its default.
+// Options configure Effects. The zero value of every field except Client means its default.
 type Options struct {
 	// Client makes the calls. How many a second it makes is its own affair.
 	Client kubernetes.Interface
-	// Workers is how many effects are carried out at the same time; 32 by default.
+	// Workers is the number of effects that are carried out at the same time; 32 by default.
 	Workers int
 	// Whole returns a PersistentVolume, a claim or a ResourceClaim as the process knows it, with everything but its
-	// managed fields; nil if it does not know it. That is then read from the API server, as everything is with a nil
-	// Whole. What is returned is not changed.
+	// managed fields; nil if it does not know it. An unknown object is then read from the API server, as everything is
+	// with a nil Whole. The caller does not change the returned object.
 	Whole func(res eventlog.Resource, namespace, name string) eventlog.Object
-	// BindTimeout is how long a pod waits for its claims to be bound (VolumeBindingArgs.bindTimeoutSeconds); 600 s by
-	// default.
+	// BindTimeout limits the time that a pod waits for its claims to be bound (VolumeBindingArgs.bindTimeoutSeconds);
+	// 600 s by default.
 	BindTimeout time.Duration
-	// DeviceTimeout is how long after their allocation a pod waits for the binding conditions of its devices
+	// DeviceTimeout limits the time after their allocation that a pod waits for the binding conditions of its devices
 	// (DynamicResourcesArgs.bindingTimeout); 600 s by default.
 	DeviceTimeout time.Duration
-	// CallTimeout is how long one call may take; 30 s by default.
+	// CallTimeout limits the time of one call; 30 s by default.
 	CallTimeout time.Duration
-	// Still is asked just before an effect is sent, and says why it need not be sent any more: its pod or, of a bind,
-	// its node is gone. A bind to a node that does not exist is answered 201. It is called from several goroutines.
+	// Still is asked just before an effect is sent, and says why it no longer needs to be sent: its pod is gone, or the
+	// node of a bind. A bind to a node that does not exist is answered 201. It is called from several goroutines.
 	Still func(engine.Effect) error
 	// Extenders are the HTTP extenders of the configuration; nil for none.
 	Extenders Extenders
-	// Report is told, in a line each, what a person should know: outcomes that cannot be read, evictions that are
-	// refused. It is called from several goroutines.
+	// Report receives, in a line each, the facts that a person should know: outcomes that cannot be read, evictions
+	// that are refused. It is called from several goroutines.
 	Report func(string)
 	// Clock is the wall clock by default.
 	Clock Clock
@@ -71,7 +71,7 @@ type Effects struct {
 	stopped  bool
 	draining bool
 	lanes    map[types.UID]*lane
-	ready    []*lane // those whose next task may go on, in order
+	ready    []*lane // lanes whose next task may start, in order
 	drains   []chan struct{}
 	results  []eventlog.Payload
 	plugins  sync.WaitGroup // those at work
@@ -84,11 +84,10 @@ type Effects struct {
 // groupSet are PodGroups by their UIDs.
 type groupSet map[types.UID]struct{}
 
-// lane is what is asked for one pod, or for the claims of a PodGroup. One of its tasks at the most is being carried
-// out.
+// lane holds the tasks for one pod, or for the claims of a PodGroup. At most one of its tasks is being carried out.
 type lane struct {
 	tasks []*task
-	// queued says that the lane stands in ready, running that a worker carries out one of its tasks.
+	// queued says that the lane is in ready, running that a worker carries out one of its tasks.
 	queued, running bool
 }
 
@@ -98,30 +97,30 @@ type task struct {
 	step step
 	// due says that the step may be made: it waits for no time.
 	due bool
-	// idle says that it waits for what others do.
+	// idle says that the task waits for others.
 	idle bool
-	// withdrawn says, of an eviction, that it is not to be sent any more.
+	// withdrawn says that an eviction is no longer to be sent.
 	withdrawn *atomic.Bool
 }
 
-// A step makes the calls of one stage and says how the task goes on.
+// A step makes the calls of one stage and says how the task continues.
 type step func(ctx context.Context) turn
 
-// turn is how a task goes on.
+// turn says how a task continues.
 type turn struct {
 	// next is the next step; nil if the effect has ended.
 	next step
-	// after is when.
+	// after is the time to wait before the next step.
 	after time.Duration
 	// until, if it is not nil, says by its end when: a plugin is at work.
 	until <-chan struct{}
-	// idle says that until then the task waits for what others do: a drain does not wait for it.
+	// idle says that until then the task waits for others: a drain does not wait for it.
 	idle bool
-	// result is what has come of the effect, which has ended or waits; nil if there is nothing to tell.
+	// result is the result of the effect, which has ended or waits; nil if there is nothing to report.
 	result eventlog.Payload
 }
 
-// maxMessage is how long the message of a result is at the most, in bytes: a webhook may send any number.
+// maxMessage is the largest length of the message of a result, in bytes: a webhook may send any number.
 const maxMessage = 4 << 10
 
 // cut shortens a message that is too long for a result.
@@ -174,8 +173,8 @@ func New(opts Options) *Effects {
 	return e
 }
 
-// Run carries out effects until ctx ends, and returns when no call is under way any more. Those that have no result by
-// then must be asked for again by the next process: they are outstanding in the log.
+// Run carries out effects until ctx ends, and returns when no call is under way any longer. The next process must ask
+// again for the effects that have no result by then: they are outstanding in the log.
 func (e *Effects) Run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() {
 		e.mu.Lock()
@@ -204,7 +203,7 @@ func (e *Effects) Take() []eventlog.Payload {
 	return results
 }
 
-// Counts returns what has been done so far.
+// Counts returns the counts so far.
 func (e *Effects) Counts() Counts {
 	counts := e.counts()
 	e.mu.Lock()
@@ -213,13 +212,13 @@ func (e *Effects) Counts() Counts {
 	return counts
 }
 
-// Drain waits until every effect that was taken on has its result, while Run runs. Those that wait for what others do
-// (the binding of a volume) it gives up without a result: nothing of them is in doubt, and the next process carries
-// them out. It returns the context's error, and how many effects are outstanding, if ctx ends before.
+// Drain waits until every effect that was taken on has its result, while Run runs. It gives up effects that wait for
+// others (the binding of a volume) without a result. No call of theirs has an unknown outcome, and the next process
+// carries them out. If ctx ends before, Drain returns the context's error, and the number of outstanding effects.
 func (e *Effects) Drain(ctx context.Context) error {
 	e.mu.Lock()
 	e.draining = true
-	for uid, l := range e.lanes { // any order: each is looked at by itself
+	for uid, l := range e.lanes { // any order: each is handled by itself
 		for _, t := range append([]*task(nil), l.tasks...) {
 			if t.idle && !t.due {
 				e.remove(uid, l, t)
@@ -261,13 +260,13 @@ func (e *Effects) work(ctx context.Context) {
 			turn = turn.next(ctx)
 		}
 		if ctx.Err() != nil {
-			return // a call may have been broken off: what came of it is for the next process to read
+			return // a call may have been broken off: the next process reads its outcome
 		}
 		e.conclude(uid, l, t, turn)
 	}
 }
 
-// pick waits for a task that may go on; nil after the end of Run's context.
+// pick waits for a task that may start; nil after the end of Run's context.
 func (e *Effects) pick() (types.UID, *lane, *task) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -295,7 +294,7 @@ func (e *Effects) Crowded() bool {
 	return len(e.ready) > 0
 }
 
-// next returns the task that may go on: an eviction first, because it makes the bind of its pod needless, otherwise the
+// next returns the task that may start: an eviction first, because it makes the bind of its pod needless, otherwise the
 // one that was asked for first.
 func (l *lane) next() *task {
 	if l.running {
@@ -312,7 +311,7 @@ func (l *lane) next() *task {
 	return nil
 }
 
-// offer makes the lane ready, if it has a task that may go on.
+// offer makes the lane ready, if it has a task that may start.
 func (e *Effects) offer(l *lane) {
 	if l.queued || l.next() == nil {
 		return
@@ -322,7 +321,7 @@ func (e *Effects) offer(l *lane) {
 	e.changed.Signal()
 }
 
-// conclude notes how a task goes on.
+// conclude notes how a task continues.
 func (e *Effects) conclude(uid types.UID, l *lane, t *task, turn turn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -57,7 +57,7 @@ func runBy(t reporter, s *server, opts effect.Options, clock effect.Clock) *runn
 // ready is a Ready with nothing but effects.
 func ready(effects ...engine.Effect) engine.Ready { return engine.Ready{Effects: effects} }
 
-// results carries out requests and returns what came of them.
+// results carries out requests and returns their results.
 func (r *running) results(t testing.TB, requests ...engine.Effect) []eventlog.Payload {
 	t.Helper()
 	r.Carry(ready(requests...))
@@ -107,7 +107,7 @@ func TestTheResultOfABindSaysWhatStands(t *testing.T) {
 		fault   func(string) fault
 		outcome eventlog.BindOutcome
 		message string
-		// posts and reads are how often the bind was sent and the pod was read.
+		// posts and reads count the times that the bind was sent and the pod was read.
 		posts, reads int
 	}{
 		{"201", plain, nil, bound, "", 1, 0},
@@ -366,7 +366,7 @@ func TestAnEvictionDoesNotWaitForABindThatWaits(t *testing.T) {
 	<-done
 }
 
-// heldClock holds what waits until it is let go.
+// heldClock holds every wait until the test releases it.
 type heldClock struct {
 	mu   sync.Mutex
 	held []func()
@@ -429,7 +429,7 @@ func TestFinishedTellsOfResults(t *testing.T) {
 	}
 }
 
-// What client-go makes of a broken connection and of no answer over a real socket is what the other tests take it for.
+// Over a real socket, client-go reports a broken connection, and no answer, as the other tests assume.
 func TestOverARealSocket(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -456,7 +456,7 @@ func TestOverARealSocket(t *testing.T) {
 	}
 }
 
-// Whoever answers may ask for days: capacity is not reserved for so long without another look.
+// The answerer may ask for days: capacity is not reserved for so long without another look.
 func TestNothingIsPutOffForLong(t *testing.T) {
 	for _, seconds := range []int{0, 7, 60, 1_000_000} {
 		s := newServer(t)
@@ -481,7 +481,7 @@ func TestNothingIsPutOffForLong(t *testing.T) {
 	}
 }
 
-// A webhook may put off every bind. Its capacity is for others after ten minutes, and the pod is tried anew.
+// A webhook may put off every bind. Its capacity is for others after ten minutes, and the pod is tried again.
 func TestABindIsNotPutOffForEver(t *testing.T) {
 	s := newServer(t)
 	s.addPod("a", "u")

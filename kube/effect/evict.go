@@ -15,15 +15,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// The rule by which an eviction is tried again, and given up. An answer of the API server to the patch or the delete
+// These rules say when an eviction is tried again, and given up. An answer of the API server to the patch or the delete
 // that is an error is a refusal:
 //
-//   - one that says that the same would be refused again (400, 403, 405, 406, 413, 415, 422), as webhooks and missing
-//     rights do: the third such refusal ends it, 2 s after the first;
+//   - an answer that says that the same call would be refused again ends it at the third such refusal, 2 s after the
+//     first. These are the codes 400, 403, 405, 406, 413, 415 and 422, as webhooks and missing rights cause them;
 //   - any other one (404, 409, 500, 503 and so on): the tenth refusal ends it, about 35 s after the first;
 //   - 429 is none: the API server has put the call off, for as long as it says. It is one after maxPutOff.
 //
-// No answer is no refusal either: what stands is read, as often as it takes.
+// No answer is no refusal either: the pod is read back, as often as it takes.
 //
 // An eviction for which nobody waits, of the rest of a gang that has fallen below its minimum, is never given up. It is
 // tried more and more seldom, until it is once in slowestTry.
@@ -33,13 +33,14 @@ const (
 	maxPutOff       = 10 * time.Minute
 	slowTry         = time.Minute
 	slowestTry      = 10 * time.Minute
-	// longWait is from when on a wait for the next try is told, by a result, and not waited for by a drain.
+	// longWait is the shortest wait for the next try that a result reports, and that a drain does not wait for.
 	longWait = time.Second
 )
 
 // eviction is an eviction on its way: the condition DisruptionTarget is written, then the pod is deleted, as
 // kube-scheduler does it (pkg/scheduler/framework/preemption/executor.go). In difference to it both calls have the UID
-// as a precondition. Each try begins with reading the pod: it may be gone, and what came of an earlier try is seen.
+// as a precondition. Each try begins with reading the pod: it may be gone, and the read shows the outcome of an earlier
+// try.
 type eviction struct {
 	*Effects
 	engine.Effect
@@ -131,7 +132,7 @@ func (v *eviction) result(outcome eventlog.EvictOutcome, message string) *eventl
 	return &eventlog.EvictResult{UID: v.UID, Outcome: outcome, Message: cut(message), Decision: v.Seq}
 }
 
-// again says how an eviction goes on after its patch or its delete has ended in an error.
+// again says how an eviction continues after its patch or its delete has ended in an error.
 func (v *eviction) again(err error) turn {
 	if _, off := putOff(err); !isAnswer(err) || off && v.opts.Clock.Now().Sub(v.began) < maxPutOff {
 		return v.unanswered(err, &v.unheard)
@@ -158,7 +159,7 @@ func (v *eviction) again(err error) turn {
 	return turn{next: v.look, after: wait, idle: true, result: r}
 }
 
-// patience is how long to wait after a refusal.
+// patience returns the time to wait after a refusal.
 func (v *eviction) patience(err error) time.Duration {
 	switch over := v.refused - manyRefusals; {
 	case over >= 0:
@@ -169,7 +170,7 @@ func (v *eviction) patience(err error) time.Duration {
 	return backoff(v.refused)
 }
 
-// unanswered tries again after a call that no answer came for, which is counted, or that was put off.
+// unanswered tries again after a call that had no answer, which is counted, or that was put off.
 func (v *eviction) unanswered(err error, count *int) turn {
 	wait, off := putOff(err)
 	if !off {
@@ -210,7 +211,7 @@ func (v *eviction) condition(pod *v1.Pod) []byte {
 	return patch
 }
 
-// message says for what the pod is evicted, in kube-scheduler's words where it is for another pod.
+// message gives the reason of the eviction, in kube-scheduler's words if it is for another pod.
 func (v *eviction) message() string {
 	scheduler, preemptor := v.Scheduler, "pod"
 	if scheduler == "" {

@@ -48,7 +48,7 @@ func TestAnEvictedPodHasTheConditionAndIsDeleted(t *testing.T) {
 	}
 }
 
-// An eviction that stands already, or is needless, asks for nothing.
+// An eviction that was carried out already, or is needless, sends nothing.
 func TestAnEvictionThatIsNeedlessAsksForNothing(t *testing.T) {
 	for name, change := range map[string]func(*server){
 		"is gone":                  func(s *server) { delete(s.pods, "a") },
@@ -141,7 +141,7 @@ func wantEvictions(t *testing.T, name string, results []eventlog.Payload, want .
 	}
 }
 
-// wantLast checks the last result of an eviction; those before it say that it was refused.
+// wantLast checks the last result of an eviction; the earlier results say that it was refused.
 func wantLast(t *testing.T, name string, results []eventlog.Payload, want eventlog.EvictOutcome) {
 	t.Helper()
 	for i, p := range results {
@@ -155,13 +155,13 @@ func wantLast(t *testing.T, name string, results []eventlog.Payload, want eventl
 	}
 }
 
-// The rule by which an eviction for which pods wait is given up: see evict.go.
+// An eviction for which pods wait is given up by the rules in evict.go.
 func TestARefusedEvictionIsGivenUpByRule(t *testing.T) {
 	lasting := []string{"Refused 2s", "GivenUp"}
 	passing := []string{"Refused 1.6s", "Refused 3.2s", "Refused 6.4s", "Refused 10s", "Refused 10s", "GivenUp"}
 	for _, c := range []struct {
 		code  int
-		tries int // how often the pod is deleted in vain
+		tries int // how often deleting the pod fails
 		want  []string
 	}{
 		{400, 3, lasting}, {403, 3, lasting}, {405, 3, lasting}, {413, 3, lasting}, {422, 3, lasting},
@@ -197,7 +197,7 @@ func (r *running) all(request engine.Effect, withdrawals ...engine.Withdrawal) (
 	return append(results, r.Take()...)
 }
 
-// What was carried out although the answer was an error is seen, also when no more tries are left.
+// An eviction may be carried out although the answer was an error. That is seen, also when no tries are left.
 func TestAnEvictionThatWasCarriedOutIsNotGivenUp(t *testing.T) {
 	s := newServer(t)
 	s.addPod("a", "u")
@@ -220,8 +220,8 @@ func TestAnEvictionThatWasCarriedOutIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// Calls that have no answer are no refusals, however many: what stands is read. Nor are those that the API server puts
-// off, for ten minutes.
+// Calls that have no answer are no refusals, however many: the state at the API server is read. Calls that the API
+// server puts off, for ten minutes, are no refusals either.
 func TestWhatIsNotAnsweredIsNotRefused(t *testing.T) {
 	for _, code := range []int{-2, -1, 429} {
 		for _, on := range []struct{ method, end string }{
@@ -285,7 +285,8 @@ func TestAnEvictionForNobodyIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// An eviction that nobody waits for any more is not sent; the pod is read, because an earlier process may have sent it.
+// An eviction that nobody waits for any longer is not sent; the pod is read, because an earlier process may have sent
+// it.
 func TestAnEvictionThatIsWithdrawnIsNotSent(t *testing.T) {
 	const withdrawn = "Withdrawn nobody waits for the room of pod ns/a any more"
 	s := newServer(t)
@@ -320,7 +321,7 @@ func TestAnEvictionThatIsWithdrawnIsNotSent(t *testing.T) {
 	}
 }
 
-// One that waits for its next try ends at once when it is withdrawn; one of another decision goes on.
+// An eviction that waits for its next try ends at once when it is withdrawn; one of another decision continues.
 func TestAnEvictionThatWaitsIsWithdrawnAtOnce(t *testing.T) {
 	s := newServer(t)
 	s.addPod("a", "u")

@@ -28,8 +28,8 @@ func requestsOf(devices *eventlog.DeviceClaim) ([]resourcev1.DeviceRequest, erro
 	return requests, nil
 }
 
-// claimToReserve returns the claim of that name as it stands. One with requests is made if it is not there: an earlier
-// try, also one of an earlier process, may have made it.
+// claimToReserve returns the claim of that name as the API server has it. If a claim with requests does not exist, it
+// is made: an earlier try, also one of an earlier process, may have made it.
 func (b *binding) claimToReserve(ctx context.Context, name string,
 	requests []resourcev1.DeviceRequest) (*resourcev1.ResourceClaim, error) {
 	if requests != nil && !b.Earlier && b.tries == 0 {
@@ -87,7 +87,7 @@ func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceCla
 // tellClaim writes into the pod's status which of its containers use which requests of the claim that was made for it:
 // the kubelet reads it there.
 func (b *binding) tellClaim(ctx context.Context, name string, requests []resourcev1.DeviceRequest) (err error) {
-	pod := b.Pod // the one by which it was decided
+	pod := b.Pod // the pod that the decision was made for
 	if pod == nil {
 		if pod, err = b.readPod(ctx, b.Effect); err != nil {
 			return fmt.Errorf("read the pod: %w", err)

@@ -48,7 +48,7 @@ func withExtended(t *testing.T) (*server, engine.Effect) {
 	return s, request
 }
 
-// checkMade reports what is wrong with the claim and the pod when the pod is bound.
+// checkMade reports faults of the claim and the pod when the pod is bound.
 func checkMade(t *testing.T, s *server, what string) {
 	t.Helper()
 	claim := s.devices["gpu"]
@@ -106,8 +106,8 @@ func TestAClaimIsMadeForExtendedResources(t *testing.T) {
 	}
 }
 
-// A process that ends halfway leaves the claim as it is then: the next one, which has only the log, goes on from there.
-// It ends before each of its calls here, those that take back what a bind has written included.
+// A process that ends halfway leaves the claim as it is then: the next one, which has only the log, resumes from there.
+// It ends before each of its calls here, also before each call that takes back a write of a bind.
 func TestAClaimThatAnEarlierProcessHasMadeIsTakenUp(t *testing.T) {
 	type state struct {
 		before  string
@@ -147,7 +147,7 @@ func TestAClaimThatAnEarlierProcessHasMadeIsTakenUp(t *testing.T) {
 	}
 }
 
-// A pod that was changed since, so that the claim's requests are not for what its containers request, is not bound.
+// A pod that was changed since, so that the claim's requests differ from its containers' requests, is not bound.
 func TestAClaimIsNotMadeForAnotherPodThanWasDecided(t *testing.T) {
 	s, request := withExtended(t)
 	request.Pod.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("1")
@@ -160,7 +160,8 @@ func TestAClaimIsNotMadeForAnotherPodThanWasDecided(t *testing.T) {
 	}
 }
 
-// A bind that fails deletes the claim, without its finalizer, before that is told; whatever becomes of the calls.
+// A bind that fails deletes the claim, without its finalizer, before it reports the result; whatever becomes of the
+// calls.
 func TestAMadeClaimIsDeletedIfThePodIsNotBound(t *testing.T) {
 	for _, step := range []string{"PUT /resourceclaims/gpu", "DELETE /resourceclaims/gpu", ""} {
 		for _, f := range []fault{{code: 403}, {code: 409}, {code: 500, after: true}, {code: -1, after: true},
@@ -189,8 +190,8 @@ func TestAMadeClaimIsDeletedIfThePodIsNotBound(t *testing.T) {
 	}
 }
 
-// A pod that is not bound does not go on naming the claim that is deleted: the kubelet would wait for it. What its
-// status says of another claim stays, and a refusal keeps no devices.
+// A pod that is not bound must not keep the name of the claim that is deleted: the kubelet would wait for it. Its
+// status keeps the names of its other claims, and a refusal keeps no devices.
 func TestThePodOfADeletedClaimDoesNotNameIt(t *testing.T) {
 	for _, f := range []fault{{}, {code: 409}, {code: 403}, {code: 500, after: true}, {code: -1, after: true},
 		{code: -2}} {

@@ -15,11 +15,11 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// extenders are what a test has them answer.
+// extenders answer as a test sets them up.
 type extenders struct {
 	binds bool
 	ask   func(ctx context.Context) []eventlog.ExtenderAnswer
-	// preempt answers what is about preemption.
+	// preempt answers questions about preemption.
 	preempt func(ctx context.Context) []eventlog.ExtenderAnswer
 	bind    func(ctx context.Context) (by string, err error)
 }
@@ -37,7 +37,7 @@ func (x *extenders) Bind(ctx context.Context, _ *v1.Pod, _ string) (string, erro
 }
 
 // TestAnExtenderBindsInPlaceOfOthers has one bind a pod, fail, say so only, fail after it has bound it, and fail where
-// it may be ignored. What stands at the API server has the last word.
+// it may be ignored. The state at the API server has the last word.
 func TestAnExtenderBindsInPlaceOfOthers(t *testing.T) {
 	failed := errors.New("no answer")
 	for _, c := range []struct {

@@ -15,13 +15,13 @@ import (
 )
 
 // A claim of a PodGroup is reserved for the PodGroup by the first of its pods that gets there, with the allocation; the
-// others find it so. A pod that is not bound leaves it as it is, because others may have the devices. What gives the
-// claim back is an effect of its own, on the PodGroup: no pod of it has a node then.
+// others find it so. A pod that is not bound leaves it as it is, because others may have the devices. A separate effect
+// on the PodGroup gives the claim back: no pod of the PodGroup has a node then.
 //
 // Such an effect and the binds of the PodGroup's pods must not overlap, or a pod is bound without devices. So a bind
 // that is taken on withdraws it, and waits with its claims for as long as a call of it may still be carried out.
 
-// shortWait is how long to wait for what takes a call or two.
+// shortWait is the time to wait for a change that takes a call or two.
 const shortWait = 50 * time.Millisecond
 
 // givingBack is such an effect on its way.
@@ -31,8 +31,8 @@ type givingBack struct {
 	left      []eventlog.DeviceClaim // not yet given back
 	failed    int                    // how often a call has failed
 	answered  int                    // how often of these the API server has answered so
-	// doubtful is the version of the first claim on which a call was made of which it is not known what came of it; ""
-	// for none. It may be carried out as long as the claim is of that version.
+	// doubtful is the version of the first claim on which a call was made with an unknown outcome; "" for none. The
+	// call may be carried out as long as the claim is of that version.
 	doubtful string
 }
 
@@ -48,7 +48,7 @@ func (g *givingBack) begin(ctx context.Context) turn {
 	return g.goOn(ctx)
 }
 
-// goOn gives back what is left. If a pod is to be bound by now, that ends as soon as nothing is in doubt.
+// goOn gives back the claims that are left. If a pod is to be bound by now, that ends as soon as no outcome is unknown.
 func (g *givingBack) goOn(ctx context.Context) turn {
 	for len(g.left) > 0 && (g.doubtful != "" || !g.withdrawn.Load()) {
 		if err := g.giveBack(ctx, &g.left[0]); err != nil {
@@ -71,8 +71,8 @@ func (g *givingBack) goOn(ctx context.Context) turn {
 	return turn{}
 }
 
-// giveBack takes the PodGroup off one claim, and its devices if nobody else has it reserved. What is written says of
-// which version of the claim it is.
+// giveBack takes the PodGroup off one claim, and its devices if nobody else has it reserved. The write carries the
+// version of the claim.
 func (g *givingBack) giveBack(ctx context.Context, devices *eventlog.DeviceClaim) error {
 	claim, err := g.readDevices(ctx, devices.Claim)
 	if isGone(err, devices.Claim) {
@@ -132,7 +132,7 @@ func (b *binding) isReserved(claim *resourcev1.ResourceClaim) bool {
 		slices.ContainsFunc(claim.Status.ReservedFor, b.isPod)
 }
 
-// errUnseen says that the scheduler does not know yet what stands of a claim.
+// errUnseen says that the scheduler does not know the latest version of a claim yet.
 var errUnseen = errors.New("the scheduler does not know the claim so yet")
 
 // leaveToGroup leaves a claim that a PodGroup has reserved with the devices of the decision. The scheduler must know it

@@ -78,8 +78,8 @@ func TestTheClaimOfAPodGroupIsReservedForIt(t *testing.T) {
 	}
 }
 
-// A pod that is not bound leaves the claim to its PodGroup. The result is told once the scheduler knows the claim as it
-// stands: before, it would take the devices for free.
+// A pod that is not bound leaves the claim to its PodGroup. The bind reports its result once the scheduler knows the
+// claim as it is: before, it would treat the devices as free.
 func TestAPodThatIsNotBoundLeavesTheClaimToItsPodGroup(t *testing.T) {
 	s, a, _ := withGroup(t)
 	s.fault = first("POST", "/binding", fault{code: 403})
@@ -162,8 +162,8 @@ func TestTheClaimsOfAPodGroupAreGivenBack(t *testing.T) {
 	}
 }
 
-// What the API server refuses for good is told, and not tried again; nor is the claim of another PodGroup touched, nor
-// another claim of the name.
+// A result reports the writes that the API server permanently refuses, and they are not tried again. The claim of
+// another PodGroup is not touched, nor another claim of the name.
 func TestClaimsThatAreNotToBeGivenBackStay(t *testing.T) {
 	for name, change := range map[string]func(s *server, x *engine.Effect){
 		"refused":       func(s *server, _ *engine.Effect) { s.fault = all("PUT", fault{code: 403}) },
@@ -237,7 +237,7 @@ func TestNoPodIsBoundWithoutTheDevicesOfItsPodGroup(t *testing.T) {
 			got := results[0].(*eventlog.BindResult)
 			status := s.devices["gpu"].Status
 			held := status.Allocation != nil && slices.Contains(status.ReservedFor, ofGroup)
-			// What may be carried out yet has to be known before the pod has its devices.
+			// The outcome of a call on its way has to be known before the pod has its devices.
 			doubt := at == 2 && f.code != 0 && f.code != 409
 			bound := got.Outcome == eventlog.BindBound
 			if bound != (s.pods["a"].Spec.NodeName != "") || bound && (doubt || !held) {

@@ -75,7 +75,7 @@ func heedingPods(s *server) effect.Options {
 	}}
 }
 
-// killPoint is what stands when a process ends, and the call that it has on its way then.
+// killPoint is the state when a process ends, and the call that it has on its way then.
 type killPoint struct {
 	before  string // the call
 	call    *lateCall
@@ -84,7 +84,7 @@ type killPoint struct {
 	devices map[string]*resourcev1.ResourceClaim
 }
 
-// killPoints carries out a bind and returns what stood before each of its calls.
+// killPoints carries out a bind and returns the state before each of its calls.
 func killPoints(t *testing.T, of func(*testing.T) (*server, engine.Effect), refused bool) (points []killPoint) {
 	s, request := of(t)
 	if refused {
@@ -109,9 +109,8 @@ func killPoints(t *testing.T, of func(*testing.T) (*server, engine.Effect), refu
 }
 
 // A process ends before any of its calls to the API server, with that call on its way: it lands at any time after that,
-// or never. The next process, which has only the log, carries the bind out or takes back what was written of it,
-// whether the pod is still there or not; and once it has told the result, nothing changes any more that the log takes
-// for free.
+// or never. The next process, which has only the log, carries the bind out or takes its writes back, whether the pod
+// still exists or not. Once it has reported the result, nothing changes any longer that is free according to the log.
 func TestBindsWithClaimsAreKilledAtAnyCall(t *testing.T) {
 	cases := 0
 	for name, of := range claimBinds {
@@ -189,7 +188,7 @@ func restart(t *testing.T, of func(*testing.T) (*server, engine.Effect), point k
 	}
 }
 
-// stands compares the result of a bind with what stands of the pod and its claim.
+// stands compares the result of a bind with the pod and its claim at the API server.
 func stands(s *server, request engine.Effect, got *eventlog.BindResult) error {
 	pod, claim, wanted := s.pods["a"], s.devices["gpu"], &request.Devices[0]
 	consumer := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: "a", UID: "u"}
@@ -218,8 +217,8 @@ func stands(s *server, request engine.Effect, got *eventlog.BindResult) error {
 	return nil
 }
 
-// A call without an answer may land when the process that sent it has told the result, which says that the devices are
-// free. The claim is of another version then.
+// A call without an answer may land when its process has reported the result, which says that the devices are free. The
+// claim is of another version then.
 func TestWhatIsNotAnsweredReservesNothingLater(t *testing.T) {
 	for name, of := range claimBinds {
 		for _, elsewhere := range []bool{false, true} {
@@ -265,8 +264,8 @@ func TestWhatIsNotAnsweredReservesNothingLater(t *testing.T) {
 	}
 }
 
-// What the API server refuses for good is not asked for for ever: the claim stays as it is, which is told, and the bind
-// ends once the scheduler knows it so.
+// The effects stop asking for a write that the API server permanently refuses. The claim stays as it is, the result
+// says so, and the bind ends once the scheduler knows it.
 func TestAClaimThatCannotBeGivenBackEndsTheBind(t *testing.T) {
 	for name, of := range claimBinds {
 		for _, code := range []int{403, 422} {

@@ -12,9 +12,9 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// preBind has the plugins of the binding cycle do what comes before the bind, beside the workers: a plugin may wait for
-// as long as it likes, and holds up nobody else. It is broken off when the bind needs to be sent no more, and given up
-// without a result by a drain. bindByExtender is next.
+// preBind has the plugins of the binding cycle do their work before the bind, beside the workers: a plugin may wait for
+// as long as it likes, and holds up nobody else. It is broken off when the bind no longer needs to be sent. A drain
+// gives it up without a result. bindByExtender is next.
 func (b *binding) preBind(ctx context.Context) turn {
 	if b.Binding == nil {
 		return turn{next: b.bindByExtender}
@@ -62,8 +62,8 @@ func (b *binding) bindBy(ctx context.Context) turn {
 	}}
 }
 
-// beside calls do in a goroutine of its own, and returns what ends when it has returned. The context ends with that of
-// Run.
+// beside calls do in a goroutine of its own, and returns a context that ends when do has returned. The context ends
+// together with Run's context.
 func (e *Effects) beside(ctx context.Context, do func(context.Context)) <-chan struct{} {
 	done := make(chan struct{})
 	e.plugins.Go(func() {
@@ -73,7 +73,7 @@ func (e *Effects) beside(ctx context.Context, do func(context.Context)) <-chan s
 	return done
 }
 
-// pluginGrace is how long Run waits for plugins at its end, whose contexts have ended then.
+// pluginGrace is the time that Run waits at its end for plugins, whose contexts have ended then.
 const pluginGrace = 5 * time.Second
 
 // awaitPlugins waits until no plugin is at work, for pluginGrace at the most.
@@ -90,7 +90,7 @@ func (e *Effects) awaitPlugins() {
 	}
 }
 
-// watch ends the work of plugins for a pod that needs no bind any more, or when the process is to end.
+// watch ends the work of plugins for a pod that no longer needs a bind, or when the process is to end.
 func (b *binding) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
 		err := b.opts.Still(b.Effect)
@@ -126,7 +126,7 @@ func atOnce(calls []func()) {
 	all.Wait()
 }
 
-// bound is the result of a bind that stands, after the plugins were told.
+// bound is the result of a bind that succeeded, after the plugins have heard it.
 func (b *binding) bound(ctx context.Context) turn {
 	if b.Binding == nil {
 		return b.stands(ctx)

@@ -21,7 +21,7 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/effect"
 )
 
-// script is what the plugins of a binding cycle do in a test.
+// script says what the plugins of a binding cycle do in a test.
 type script struct {
 	before func(ctx context.Context) *fwk.Status // nil: they let the pod pass
 	bind   func(ctx context.Context) (by string, status *fwk.Status)
@@ -157,7 +157,7 @@ func TestThePluginsOfAPodThatIsGoneAreTold(t *testing.T) {
 	}
 }
 
-// waitForEnd is a plugin that waits for what never comes.
+// waitForEnd is a plugin that waits until its context ends.
 func waitForEnd(ctx context.Context) *fwk.Status {
 	<-ctx.Done()
 	return fwk.AsStatus(ctx.Err()).WithPlugin("Switch")
@@ -178,7 +178,7 @@ func TestABindWhoseNodeIsGoneBlamesNoPlugin(t *testing.T) {
 	}
 }
 
-// TestADrainGivesUpWhatPluginsWaitFor: nothing of it is in doubt, and the next process begins anew. The plugin is told.
+// TestADrainGivesUpWhatPluginsWaitFor: no outcome is unknown, and the next process begins again. The plugin hears it.
 func TestADrainGivesUpWhatPluginsWaitFor(t *testing.T) {
 	r := run(t, serverWith(t, "a", "u"), effect.Options{})
 	defer r.stop()
@@ -200,7 +200,7 @@ func TestADrainGivesUpWhatPluginsWaitFor(t *testing.T) {
 	}
 }
 
-// TestAPostBindPluginIsNotBrokenOff: once it is known that the pod is bound, its bind need not be sent any more.
+// TestAPostBindPluginIsNotBrokenOff: once it is known that the pod is bound, its bind no longer needs to be sent.
 func TestAPostBindPluginIsNotBrokenOff(t *testing.T) {
 	s := serverWith(t, "a", "u")
 	var bound atomic.Bool
@@ -216,7 +216,7 @@ func TestAPostBindPluginIsNotBrokenOff(t *testing.T) {
 	request.Binding = &postBinder{script{},
 		func(ctx context.Context) {
 			bound.Store(true)
-			time.Sleep(20 * time.Millisecond) // a plugin that was told of it would have heard by now
+			time.Sleep(20 * time.Millisecond) // by now a plugin would have heard it
 			told = ctx.Err()
 		}}
 	r.Carry(ready(request))

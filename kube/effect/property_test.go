@@ -17,7 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// happenings are what others do to a pod just before one of the requests on it is carried out.
+// happenings are actions of others on a pod, just before one of the requests on it is carried out.
 var happenings = map[string]func(s *server, name string){
 	"deleted":     func(s *server, name string) { delete(s.pods, name) },
 	"replaced":    func(s *server, name string) { s.addPod(name, types.UID("other-"+name)) },
@@ -75,8 +75,8 @@ func podOf(request string) string {
 	return name
 }
 
-// Whatever goes wrong, in whatever order, and however often the process is started again: a pod is bound once at the
-// most, every bind has one result, the result says what stands at the API server, and Drain ends.
+// Whatever goes wrong, in whatever order, and however often the process is started again, a pod is bound at most once.
+// Every bind has one result, the result states the outcome at the API server, and Drain ends.
 func TestWhateverGoesWrongTheResultsSayWhatStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newServer(t)
@@ -154,8 +154,8 @@ func (o *outcomes) ended(r engine.Effect) bool {
 	return n > 0 && o.evictions[r.UID][n-1].Outcome != eventlog.EvictRefused
 }
 
-// carryOnce is one process, which carries out what has no result yet and may crash. It reports whether it came to the
-// end.
+// carryOnce is one process, which carries out the requests without a result and may crash. It reports whether it came
+// to the end.
 func carryOnce(t *rapid.T, s *server, requests []engine.Effect, crash <-chan struct{},
 	results outcomes) bool {
 	r := run(t, s, effect.Options{Workers: rapid.IntRange(1, 4).Draw(t, "workers")})
@@ -187,7 +187,7 @@ func carryOnce(t *rapid.T, s *server, requests []engine.Effect, crash <-chan str
 	return ended
 }
 
-// checkResults compares the results with what stands at the API server.
+// checkResults compares the results with the objects at the API server.
 func checkResults(t *rapid.T, s *server, requests []engine.Effect, all outcomes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,8 +220,8 @@ func checkResults(t *rapid.T, s *server, requests []engine.Effect, all outcomes)
 	}
 }
 
-// checkEviction compares the results of an eviction with what stands at the API server: stays says that the pod is
-// there and is not being deleted. A drain leaves what is refused to the next process.
+// checkEviction compares the results of an eviction with the pod at the API server: stays says that the pod exists and
+// is not being deleted. A drain leaves a refused eviction to the next process.
 func checkEviction(t *rapid.T, s *server, r engine.Effect, stays bool, all outcomes) {
 	results := all.evictions[r.UID]
 	if len(results) == 0 || !all.ended(r) {

@@ -61,13 +61,13 @@ type server struct {
 	fault func(request string) fault
 }
 
-// fault is how a request goes wrong.
+// fault says how a request goes wrong.
 type fault struct {
 	// code is the status of the answer; 0 for the server's own, -1 for a time-out, -2 for a connection that breaks.
 	code int
 	// after says that the request was carried out.
 	after bool
-	// wait is the header Retry-After, seconds what the answer says of it.
+	// wait is the header Retry-After, seconds the time in the answer's details.
 	wait    string
 	seconds int
 }
@@ -373,7 +373,7 @@ func (s *server) addPod(name string, uid types.UID) *v1.Pod {
 	return put(s, s.pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid, Generation: 3}})
 }
 
-// count returns how many requests came whose method and path end so.
+// count returns the number of requests whose method and path end so.
 func (s *server) count(method, end string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -418,7 +418,7 @@ func (c *jumpingClock) AfterFunc(d time.Duration, f func()) {
 	go f()
 }
 
-// shortClock never reaches the end of a wait of a second or more, and that of any other one at once.
+// shortClock never reaches the end of a wait of a second or more, and reaches the end of a shorter wait at once.
 type shortClock struct{}
 
 func (*shortClock) Now() time.Time { return time.Unix(1000, 0) }
@@ -450,8 +450,8 @@ func (d *discarding) Header() http.Header {
 func (*discarding) Write(b []byte) (int, error) { return len(b), nil }
 func (*discarding) WriteHeader(int)             {}
 
-// overSocket binds pod a over a real connection and returns what was done. handle returns false for what the server
-// answers itself.
+// overSocket binds pod a over a real connection and returns the counts. handle returns false for requests that the
+// server answers itself.
 func overSocket(t *testing.T, s *server, handle func(http.ResponseWriter, *http.Request) bool) effect.Counts {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,14 +14,14 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// pollVolumes is how often the claims of a pod are looked at while they are being bound, as in kube-scheduler.
+// pollVolumes is the interval between reads of a pod's claims while they are being bound, as in kube-scheduler.
 const pollVolumes = time.Second
 
 // written is a volume or a claim that was updated: an object of a cache that is older says nothing.
 type written struct{ volume, claim, version string }
 
-// bindVolumes writes what the decision says of the pod's claims, as kube-scheduler's BindPodVolumes does
-// (pkg/scheduler/framework/plugins/volumebinding/binder.go): a volume gets its claim, and a claim that is to be
+// bindVolumes writes the volumes that the decision has for the pod's claims, as kube-scheduler's BindPodVolumes does
+// (pkg/scheduler/framework/plugins/volumebinding/binder.go). A volume gets its claim, and a claim that is to be
 // provisioned gets the node. The PersistentVolume controller does the rest.
 func (b *binding) bindVolumes(ctx context.Context) turn {
 	for ; b.settled < len(b.Volumes); b.settled++ {
@@ -156,7 +156,7 @@ func (b *binding) isSettled(ctx context.Context, v eventlog.VolumeClaim) (bool, 
 }
 
 // checkAffinity reports whether the volume can be reached from the node. A volume of a plugin in the tree of Kubernetes
-// is taken as it stands, not as its CSI driver would have it.
+// is read as it is, not as its CSI driver would have it.
 func (b *binding) checkAffinity(ctx context.Context, pv *v1.PersistentVolume) error {
 	if pv.Spec.NodeAffinity == nil {
 		return nil
@@ -176,7 +176,7 @@ func isBound(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
 }
 
-// isStale reports whether the object is older than what was written of it.
+// isStale reports whether the object is older than the last write to it.
 func (b *binding) isStale(seen written) bool {
 	for _, w := range b.written {
 		if w.volume != seen.volume || w.claim != seen.claim {

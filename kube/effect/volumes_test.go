@@ -64,7 +64,7 @@ func TestAPodIsBoundOnceItsClaimsAre(t *testing.T) {
 			s.control(3)
 			r := run(t, s, effect.Options{})
 			defer r.stop()
-			// Drain would give up what waits for others.
+			// Drain would give up effects that wait for others.
 			r.Carry(ready(request))
 			<-r.Finished()
 			got := r.Take()[0].(*eventlog.BindResult)
@@ -89,7 +89,7 @@ func TestAPodIsBoundOnceItsClaimsAre(t *testing.T) {
 	}
 }
 
-// A process that starts again finds what the one before has written.
+// A process that starts again finds the writes of the earlier one.
 func TestVolumesThatAreWrittenAreNotWrittenAgain(t *testing.T) {
 	for _, request := range []engine.Effect{withClaim("pv"), withClaim("")} {
 		s := withVolumes(t)
@@ -186,7 +186,7 @@ func TestFaultsDoNotKeepVolumesFromBeingBound(t *testing.T) {
 	}
 }
 
-// What the process knows may be older than what it wrote: that says nothing.
+// The process may know an older version than it wrote: that says nothing.
 func TestAStaleVolumeIsWaitedFor(t *testing.T) {
 	s := withVolumes(t)
 	s.control(0)
@@ -219,7 +219,7 @@ func TestAStaleVolumeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A wait for volumes is for the next process to go on with, and nothing in doubt.
+// The next process resumes a wait for volumes, and no outcome is unknown.
 func TestADrainDoesNotWaitForVolumes(t *testing.T) {
 	s := withVolumes(t)
 	clock := &heldClock{wait: make(chan struct{}, 1)}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxReason is how long a reason is at the most, in bytes, and maxReasons how many different ones an answer has.
+	// maxReason is the largest length of a reason, in bytes, and maxReasons the number of different ones in an answer.
 	maxReason, maxReasons = 512, 64
 	otherReasons          = "other reasons"
 	// leftOut is the reason of a node that an extender left out without a word.
@@ -25,8 +25,8 @@ const (
 	goneNow = "the node was gone when the extender was asked"
 )
 
-// Ask asks the extenders that are interested in a pod about nodes, by name and sorted, and returns what they answered,
-// in the order in which they were asked. It returns within the sum of their timeouts, if few enough are asked about.
+// Ask asks the extenders that are interested in a pod about nodes, by name and sorted. It returns their answers, in the
+// order in which they were asked. It returns within the sum of their timeouts, if few enough are asked about.
 func (c *Client) Ask(ctx context.Context, pod *v1.Pod, nodes []string) []eventlog.ExtenderAnswer {
 	var asked []*extender
 	for _, e := range c.list {
@@ -46,9 +46,9 @@ func (c *Client) Ask(ctx context.Context, pod *v1.Pod, nodes []string) []eventlo
 	return answers
 }
 
-// begin begins to ask about a pod: it returns answers to be filled in, and the whole pod. If that is nil nobody is to
-// be asked, and end is not to be called: there is nobody, ctx has ended (whoever ended it does not look at the
-// answers), or the pod cannot be read, which fail is told for each answer.
+// begin begins to ask about a pod: it returns answers to be filled in, and the whole pod. If the pod is nil, nobody is
+// to be asked, and end is not to be called. That is so if no extender is interested, if ctx has ended (its owner does
+// not read the answers), or if the pod cannot be read. begin then passes that error to fail for each answer.
 func (c *Client) begin(ctx context.Context, asked []*extender, pod *v1.Pod,
 	fail func(a *eventlog.ExtenderAnswer, why string)) (answers []eventlog.ExtenderAnswer, whole *v1.Pod) {
 	if len(asked) == 0 {
@@ -210,8 +210,8 @@ func (c *Client) prioritizeAll(
 	all.Wait()
 }
 
-// prioritize asks for scores. Those of other nodes are passed over, and those of a node that comes more than once are
-// added, as in kube-scheduler.
+// prioritize asks for scores. It ignores the scores of other nodes, and adds the scores of a node that comes more than
+// once, as in kube-scheduler.
 func (c *Client) prioritize(ctx context.Context, e *extender, pod *v1.Pod, nodes []string) (
 	[]eventlog.ExtenderScore, error,
 ) {
@@ -247,7 +247,7 @@ func beyond(score int64) bool {
 // errorText is an error as it is logged.
 func errorText(err error) string { return cmp.Or(cut(err.Error()), "error") }
 
-// cut shortens what a server said.
+// cut shortens a server's words.
 func cut(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxReason {

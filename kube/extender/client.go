@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// defaultTimeout is how long a call may take without httpTimeout, as in kube-scheduler.
+	// defaultTimeout limits the time of a call without httpTimeout, as in kube-scheduler.
 	defaultTimeout = 5 * time.Second
 	// An answer may have answerFloor bytes, and answerFactor times as many as the question had. It names nodes of the
 	// question, each once, with a reason or a score.
 	answerFloor, answerFactor = 1 << 20, 4
-	// maxAsking is how many pods are asked about at the same time.
+	// maxAsking is the number of pods that are asked about at the same time.
 	maxAsking = 128
 )
 
-// Options is what a Client works with.
+// Options configure a Client.
 type Options struct {
-	// Extenders are those of the configuration.
+	// Extenders are the extenders of the configuration.
 	Extenders []config.Extender
-	// Pod returns the whole pod of a name and UID; nil: extenders are told of a pod what the scheduler knows of it.
+	// Pod returns the whole pod of a name and UID; nil: extenders receive the pod as the scheduler knows it.
 	Pod func(ctx context.Context, namespace, name string, uid types.UID) (*v1.Pod, error)
-	// Node returns a node as the API server told it last, nil if it is gone. It is needed for extenders that are not
-	// nodeCacheCapable. The node is not changed.
+	// Node returns a node as the API server reported it last, nil if it is gone. It is needed for extenders that are
+	// not nodeCacheCapable. The node is not changed.
 	Node func(name string) *v1.Node
 }
 
@@ -131,7 +131,7 @@ func (e *extender) send(ctx context.Context, verb string, args, result any) erro
 	return nil
 }
 
-// args returns what a filter or prioritize call is told.
+// args returns the arguments of a filter or prioritize call.
 func (c *Client) args(e *extender, pod *v1.Pod, nodes []string) *extenderv1.ExtenderArgs {
 	if e.NodeCacheCapable {
 		return &extenderv1.ExtenderArgs{Pod: pod, NodeNames: &nodes}

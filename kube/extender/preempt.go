@@ -15,12 +15,12 @@ import (
 )
 
 // Preempt asks the extenders that are interested in a pod and support preemption about candidates, sorted by node, one
-// after the other, each about what those before have left. It returns what they answered, in that order. pods are, by
-// node, the pods that may be named as victims there. Extenders that are not nodeCacheCapable are told of these pods
-// what pods has of them.
+// after the other, each about the candidates that the earlier ones have left. It returns their answers, in that order.
+// pods are, by node, the pods that may be named as victims there. Extenders that are not nodeCacheCapable receive these
+// pods as they are in pods.
 //
 // Nobody is asked about a candidate of which a victim is gone: it is another one by now. If they all are, nobody is
-// asked, and the answers leave them all, so that the pod is tried again with those that there are then.
+// asked. The answers then leave them all, so that the pod is tried again with the candidates at that time.
 func (c *Client) Preempt(
 	ctx context.Context, pod *v1.Pod, candidates []eventlog.Candidate, pods map[string][]*v1.Pod,
 ) []eventlog.ExtenderAnswer {
@@ -54,7 +54,7 @@ func (c *Client) Preempt(
 		none := func(c eventlog.Candidate) bool { return len(c.Victims) == 0 }
 		candidates = slices.DeleteFunc(slices.Clone(kept), none)
 		if len(candidates) < len(kept) && !e.Ignorable {
-			return answers[:i+1] // kube-scheduler takes it for an error
+			return answers[:i+1] // an error for kube-scheduler
 		}
 	}
 	return answers
@@ -113,7 +113,7 @@ func (c *Client) preempt(ctx context.Context, e *extender, pod *v1.Pod, candidat
 	return kept, nil
 }
 
-// victimsOf checks what an extender says of a node that has these pods.
+// victimsOf checks the answer of an extender about a node that has these pods.
 func victimsOf(node string, said *extenderv1.MetaVictims, on []*v1.Pod) (c eventlog.Candidate, err error) {
 	c.Node = node
 	if said == nil {

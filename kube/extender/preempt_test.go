@@ -21,7 +21,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim"
 )
 
-// victims is what a preemption question is about, by UID.
+// victims returns the victims in a preemption question, by UID.
 func victims(args *extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.MetaVictims {
 	if args.NodeNameToMetaVictims != nil {
 		return args.NodeNameToMetaVictims
@@ -36,7 +36,7 @@ func victims(args *extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.Met
 	return all
 }
 
-// leaving is an extender that leaves these nodes, with the victims that it was told of.
+// leaving is an extender that leaves these nodes, with the victims of the question.
 func leaving(keep ...string) func(*extenderv1.ExtenderPreemptionArgs) any {
 	return changing(func(all map[string]*extenderv1.MetaVictims) {
 		for node := range all {
@@ -47,7 +47,7 @@ func leaving(keep ...string) func(*extenderv1.ExtenderPreemptionArgs) any {
 	})
 }
 
-// changing is an extender that changes what it was asked about.
+// changing is an extender that changes the objects of the question.
 func changing(change func(all map[string]*extenderv1.MetaVictims)) func(*extenderv1.ExtenderPreemptionArgs) any {
 	return func(args *extenderv1.ExtenderPreemptionArgs) any {
 		all := victims(args)
@@ -103,7 +103,7 @@ func (w *world) evicted(pod string) (names []string) {
 }
 
 // TestExtendersHaveASayInPreemption has one leave a node, name another victim, and several of them one after the other,
-// of which one that fails is passed over. The pods that it does not name stay.
+// of which one that fails is skipped. The pods that it does not name stay.
 func TestExtendersHaveASayInPreemption(t *testing.T) {
 	other := changing(func(all map[string]*extenderv1.MetaVictims) {
 		for node := range all {
@@ -146,7 +146,7 @@ func TestExtendersHaveASayInPreemption(t *testing.T) {
 }
 
 // TestExtendersThatSpoilAPreemption has servers that are slow, lie, or leave nothing. Nobody is evicted, the pod is
-// tried again later, and an extender that may be ignored is passed over where kube-scheduler passes over it.
+// tried again later, and an extender that may be ignored is skipped where kube-scheduler skips it.
 func TestExtendersThatSpoilAPreemption(t *testing.T) {
 	named := func(node, uid string) func(*extenderv1.ExtenderPreemptionArgs) any {
 		return changing(func(all map[string]*extenderv1.MetaVictims) {
@@ -290,7 +290,7 @@ func TestAPodPreemptsNoNodeAgainThatAnExtenderRefuses(t *testing.T) {
 }
 
 // TestAVictimThatIsGoneSpoilsNoAnswer has pods be gone by the time that the question is asked: their candidates are
-// others by now. Nobody is asked about these, and what is said of the rest counts.
+// others by now. Nobody is asked about these, and the answer about the rest counts.
 func TestAVictimThatIsGoneSpoilsNoAnswer(t *testing.T) {
 	candidates := []eventlog.Candidate{
 		{Node: "n1", Victims: []types.UID{"a", "b"}}, {Node: "n2", Victims: []types.UID{"c"}},

@@ -28,7 +28,8 @@ func (w *world) entries() (all []eventlog.Entry) {
 	return all
 }
 
-// outcomes are the kinds of the entries, with what was decided on which pod, without the beginnings of epochs.
+// outcomes are the kinds of the entries, with the outcome and the pod of each decision, without the beginnings of
+// epochs.
 func outcomes(entries []eventlog.Entry) (words []string) {
 	for _, e := range entries {
 		switch p := e.Payload.(type) {
@@ -43,7 +44,7 @@ func outcomes(entries []eventlog.Entry) (words []string) {
 }
 
 // TestAResumedSimulationTakesAnswersFromItsLog cuts a log behind each of its entries and resumes the simulation. The
-// extender is asked about what the log does not answer, and about nothing else, and the end is the same.
+// extender is asked only questions that the log does not answer, and the end is the same.
 func TestAResumedSimulationTakesAnswersFromItsLog(t *testing.T) {
 	s := serve(t, &server{filter: keeping("machine2", "machine3", "machine4"), preempt: leaving("machine3")})
 	manifests := fullWorld() + highYAML("higher")

@@ -81,7 +81,7 @@ func answerPreempt(t *testing.T, s *server, w http.ResponseWriter, req *http.Req
 	}
 }
 
-// names returns what a question is about.
+// names returns the nodes in a question.
 func names(args *extenderv1.ExtenderArgs) (names []string) {
 	if args.NodeNames != nil {
 		return *args.NodeNames
@@ -174,7 +174,7 @@ func playWith(t *testing.T, extenders, manifests string, options sim.Options) *w
 	return w
 }
 
-// run simulates, or resumes the simulation behind what the log has.
+// run simulates, or resumes the simulation behind the log's last entry.
 func (w *world) run(options sim.Options, resume bool) {
 	t := w.t
 	t.Helper()
@@ -232,7 +232,7 @@ func (w *world) decisions(pod string) (all []*eventlog.Decision) {
 	return all
 }
 
-// story is what was decided on a pod, in short.
+// story returns the decisions on a pod, in short.
 func (w *world) story(pod string) string {
 	w.t.Helper()
 	var words []string
@@ -246,7 +246,7 @@ func (w *world) story(pod string) string {
 	return strings.Join(words, ", ")
 }
 
-// TestExtendersFilterAndPrioritize is Kubernetes' own TestSchedulerExtender, with its servers: the first and the third
+// TestExtendersFilterAndPrioritize is Kubernetes' own TestSchedulerExtender, with its servers. The first and the third
 // keep machines 1, 2 and 3, the second machines 2, 3 and 5; the second prefers machine 3, the others machine 2.
 func TestExtendersFilterAndPrioritize(t *testing.T) {
 	of123, of235 := keeping("machine1", "machine2", "machine3"), keeping("machine2", "machine3", "machine5")
@@ -280,7 +280,7 @@ func one(s *server, more string) string {
 
 // TestExtendersThatFail has servers that are slow, die, lie, and never end. A pod waits for its backoff then and is
 // tried again, and goes anywhere if the extender may be ignored. None of it takes longer than the extender's timeout,
-// and none of what a server says reaches the log as it is.
+// and no answer of a server reaches the log unchecked.
 func TestExtendersThatFail(t *testing.T) {
 	names := func(names ...string) func(*extenderv1.ExtenderArgs) any {
 		return func(*extenderv1.ExtenderArgs) any {

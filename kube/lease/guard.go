@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// renewals is the lock of a lease that notes when it was renewed last: the time before the request, because other
-// candidates count from the moment at which the API server has it.
+// renewals is the lock of a lease that notes the time of its last renewal. It is the time before the request, because
+// other candidates count from the moment at which the API server has it.
 type renewals struct {
 	resourcelock.Interface
 	election *Election

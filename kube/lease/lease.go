@@ -29,7 +29,7 @@ var ErrLost = errors.New("the lease is lost: another scheduler may be the leader
 // renew it in time.
 var ErrNotHeld = errors.New("the lease is not held, or was not renewed in time: nothing is sent")
 
-// watchdog is how long the lease may be expired before the process counts as not alive.
+// watchdog is the time for which the lease may be expired before the process counts as not alive.
 const watchdog = 20 * time.Second
 
 // Election is one candidate.
@@ -71,8 +71,8 @@ func (e *Election) Identity() string { return e.identity }
 // Run waits until this candidate is the leader and then calls lead. lost is closed when the lease is lost: nothing may
 // be sent from then on. The context of lead ends when ctx does or when the lease is lost. The lease is given back only
 // after lead has returned, so that the next leader finds everything at its end; one that was lost is not given back.
-// Run returns what lead returned, joined with ErrLost if the lease was lost, and nil if ctx ended before lead was
-// called. other is told the name of each other candidate that is seen to lead. Run can be called again after it has
+// Run returns the result of lead, joined with ErrLost if the lease was lost, and nil if ctx ended before lead was
+// called. other receives the name of each other candidate that is seen to lead. Run can be called again after it has
 // returned.
 func (e *Election) Run(
 	ctx context.Context, other func(identity string), lead func(ctx context.Context, lost <-chan struct{}) error,

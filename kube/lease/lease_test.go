@@ -95,8 +95,8 @@ func TestTheLeaseIsKeptUntilTheLeaderHasEnded(t *testing.T) {
 	})
 }
 
-// TestAVacatedLeaseIsTakenAtOnce has a leader go without giving its lease back. Another candidate that is told so has
-// it at once; one that is told that somebody else is gone waits until the lease expires.
+// TestAVacatedLeaseIsTakenAtOnce has a leader go without giving its lease back. Another candidate that hears so has it
+// at once; one that hears that somebody else is gone waits until the lease expires.
 func TestAVacatedLeaseIsTakenAtOnce(t *testing.T) {
 	for told, most := range map[string]time.Duration{"a": time.Second, "c": 20 * time.Second} {
 		t.Run("told of "+told, func(t *testing.T) {
@@ -250,7 +250,7 @@ func (l *silentLock) Update(ctx context.Context, record resourcelock.LeaderElect
 	return l.Interface.Update(ctx, record)
 }
 
-// TestALeaseThatIsLostStopsTheLeaderBeforeAnotherOneCanLead has the API server answer nothing any more: the leader is
+// TestALeaseThatIsLostStopsTheLeaderBeforeAnotherOneCanLead has an API server that no longer answers. The leader is
 // stopped within the time of its lease, although giving the lease back takes long.
 func TestALeaseThatIsLostStopsTheLeaderBeforeAnotherOneCanLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

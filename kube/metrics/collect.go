@@ -6,7 +6,7 @@ import (
 	"github.com/rollcall-sched/rollcall/engine/live"
 )
 
-// The descriptions of what is read when Prometheus asks.
+// The descriptions of the metrics that are read when Prometheus asks.
 var (
 	pendingPods = prometheus.NewDesc("scheduler_pending_pods",
 		"Pods and gangs in the queue: active, backoff, unschedulable, gated. A gang counts once.",

@@ -1,8 +1,8 @@
-// Package metrics counts what a running scheduler does, for Prometheus. Where a metric is kube-scheduler's it has that
-// name and those labels; the others begin with rollcall_.
+// Package metrics counts what a running scheduler does, for Prometheus. A metric that kube-scheduler has too has its
+// name and its labels; the others begin with rollcall_.
 //
-// What happens in the scheduler's loop is counted by Observe; what watches, effects and statuses count themselves is
-// read when Prometheus asks.
+// Observe counts events of the scheduler's loop. The counts that watches, effects and statuses keep themselves are read
+// when Prometheus asks.
 //
 // Start reading at New.
 package metrics
@@ -26,7 +26,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Sources are what is read when Prometheus asks; a nil one is left out.
+// Sources are read when Prometheus asks; a nil one is left out.
 type Sources struct {
 	Watch   func() *watch.Watch
 	Effects func() effect.Counts
@@ -51,7 +51,7 @@ type Metrics struct {
 	arrived          map[types.UID]time.Time // pods that have no node yet, by their first entry; of the loop
 }
 
-// maxArrived is how many pods' first entries are remembered for the time until they are bound.
+// maxArrived is the number of pods whose first entries are remembered for the time until they are bound.
 const maxArrived = 200_000
 
 // New returns a collector.
@@ -94,7 +94,7 @@ func New(sources Sources) *Metrics {
 	}
 }
 
-// Observe counts what has become durable, in the scheduler's loop.
+// Observe counts the entries that have become durable, in the scheduler's loop.
 func (x *Metrics) Observe(r engine.Ready) {
 	m := r.State
 	for _, c := range r.Commits {

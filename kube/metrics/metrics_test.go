@@ -22,7 +22,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// gathered returns what Prometheus would read, a line each: name{labels} value, of histograms the count and the sum.
+// gathered returns the metrics that Prometheus would read, a line each: name{labels} value, for histograms the count
+// and the sum.
 func gathered(t *testing.T, x prometheus.Collector) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry() // it refuses what does not fit together

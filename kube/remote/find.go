@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Selector is the label by which the manifests in deploy mark the pods of schedulers.
+// Selector is the label with which the manifests in deploy mark the pods of schedulers.
 const Selector = "app.kubernetes.io/name=rollcall"
 
-// program is the command that is run in a container whose image says by itself what it runs.
+// program is the scheduler's executable in a container that names no command.
 const program = "rollcall"
 
 // A Scheduler is a pod in which "rollcall run" runs.
@@ -32,18 +32,18 @@ type Scheduler struct {
 // String is the pod's name as kubectl has it.
 func (s Scheduler) String() string { return s.Namespace + "/" + s.Pod }
 
-// Wanted says which scheduler is looked for.
+// Wanted says which scheduler to find.
 type Wanted struct {
-	// Namespace is where its pod is. Empty: anywhere.
+	// Namespace is the namespace of its pod. Empty: anywhere.
 	Namespace string
 	// Pod is the pod's name. Empty: the only one with the labels.
 	Pod string
-	// Selector is a label selector. It is not looked at if Pod is given.
+	// Selector is a label selector. Find ignores it if Pod is given.
 	Selector string
 }
 
 // Find returns the scheduler that is wanted. If several of a namespace have the labels, the only one that is ready is
-// taken. None is chosen among several namespaces: whoever may make a pod in one can give it these labels. The error
+// taken. None is chosen among several namespaces: anybody who may make a pod in one can give it these labels. The error
 // says what was found instead, and what to do.
 func Find(ctx context.Context, client kubernetes.Interface, w Wanted) (Scheduler, error) {
 	pods, err := w.list(ctx, client)

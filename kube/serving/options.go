@@ -22,7 +22,7 @@ import (
 	_ "github.com/rollcall-sched/rollcall/framework/gates" // which gates there are
 )
 
-// DefaultPort is where the endpoint listens: not at kube-scheduler's 10259, so that both can run on one host.
+// DefaultPort is the port of the endpoint. It is not kube-scheduler's 10259, so that both can run on one host.
 const DefaultPort = 10269
 
 // Options are the flags of a component of the control plane, with the meaning that they have for kube-scheduler.
@@ -72,8 +72,8 @@ func (o *Options) AddFlags(sections *cliflag.NamedFlagSets) {
 	logsapi.AddFlags(o.Logs, sections.FlagSet("logs"))
 }
 
-// Apply puts the feature gates and the logging into force for the process, and returns what is wrong with any of the
-// options. The gates are for the configuration then (gates.OfProcess): what is logged says them.
+// Apply puts the feature gates and the logging into force for the process, and returns the errors in any of the
+// options. The gates are for the configuration then (gates.OfProcess): the log has them.
 func (o *Options) Apply() []error {
 	if err := o.gates.Set(); err != nil {
 		return []error{err}
@@ -82,7 +82,7 @@ func (o *Options) Apply() []error {
 	if err := logsapi.ValidateAndApply(o.Logs, gates); err != nil {
 		return []error{err}
 	}
-	// Whatever the gate ContextualLogging says: the bound of what selectors of devices cost reads the allocator's log,
+	// Whatever the gate ContextualLogging says: the bound on the cost of device selectors reads the allocator's log,
 	// and must be the same in a replay (plugins/devices.go).
 	klog.EnableContextualLogging(true)
 	errs := o.gates.Validate()

@@ -23,15 +23,15 @@ import (
 	"k8s.io/component-base/metrics/prometheus/slis"
 )
 
-// Endpoints are what is served.
+// Endpoints are the parts of the server.
 type Endpoints struct {
 	// Alive are the checks of /livez and /healthz: one that fails has the process restarted.
 	Alive []healthz.HealthChecker
 	// Ready are the checks of /readyz.
 	Ready []healthz.HealthChecker
-	// Configuration is what /configz shows.
+	// Configuration is the object that /configz shows.
 	Configuration runtime.Object
-	// Profiling has profiles served below /debug/pprof, Contention those of waits for locks too.
+	// Profiling has profiles served below /debug/pprof, Contention also the profiles of waits for locks.
 	Profiling, Contention bool
 }
 
@@ -41,7 +41,7 @@ const (
 	shownConfiguration = "componentconfig"
 )
 
-// shutdown is how long requests that are under way may take when the endpoint is closed.
+// shutdown limits the time of requests that are under way when the endpoint is closed.
 const shutdown = 5 * time.Second
 
 // Server is the endpoint while it is served.
@@ -80,7 +80,7 @@ func (o *Options) Serve(e Endpoints) (*Server, error) {
 	return s, nil
 }
 
-// Address is where the endpoint listens.
+// Address returns the address at which the endpoint listens.
 func (s *Server) Address() net.Addr { return s.address }
 
 // Close ends serving, and returns when no request is under way.

@@ -16,12 +16,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// eventKey tells events apart: of one pod and reason only the last one that waits is written. Of what plugins record,
-// events with other words are others.
+// eventKey tells events apart: only the last waiting event of a pod and reason is written. Two events that plugins
+// record differ also if their words differ.
 type eventKey struct {
 	uid     types.UID
 	reason  string
-	plugins string // tells what plugins record apart, "" for what Rollcall says itself
+	plugins string // tells the events of plugins apart, "" for Rollcall's own events
 }
 
 // event is an event of a pod, or of any object if a plugin has recorded it.
@@ -46,8 +46,8 @@ type eventWriter struct {
 	last map[eventKey]series
 }
 
-// maxSeries is how many events are remembered. When there are more they are all forgotten, so that a pod's next event
-// is a new one.
+// maxSeries is the number of events that are remembered. When there are more they are all forgotten, so that a pod's
+// next event is a new one.
 const maxSeries = 50_000
 
 // tell has an event written.
@@ -110,7 +110,7 @@ func (s *Status) create(ctx context.Context, e event) (name string, err error) {
 	return written.Name, err
 }
 
-// lengthen says of an event that it came again, as client-go's recorder does: with one patch, and without reading it.
+// lengthen notes in an event that it came again, as client-go's recorder does: with one patch, and without reading it.
 func (s *Status) lengthen(ctx context.Context, e event, to series) error {
 	patch, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{
 		Count: to.count, LastObservedTime: metav1.NewMicroTime(s.opts.Now()),
@@ -123,7 +123,7 @@ func (s *Status) lengthen(ctx context.Context, e event, to series) error {
 	return err
 }
 
-// namespace is where the event is: that of the object, or default for an object without one.
+// namespace is the namespace of the event: the object's namespace, or default for an object without one.
 func (e event) namespace() string { return cmp.Or(e.regarding.Namespace, metav1.NamespaceDefault) }
 
 // instanceOf is the name of this process, as kube-scheduler writes it.

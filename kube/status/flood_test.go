@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestEventsAreWrittenBeforeTheyWouldBeDropped has more events wait than half of what can wait, while binds are queued.
+// TestEventsAreWrittenBeforeTheyWouldBeDropped fills more than half of the queue of events, while binds are queued.
 func TestEventsAreWrittenBeforeTheyWouldBeDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

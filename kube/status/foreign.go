@@ -43,9 +43,9 @@ const (
 	kaiUnschedulable     = "UnschedulableOnNodePool"
 )
 
-// declared takes in a PodGroup that has come or changed. That of a gang that is refused is told so. One of Volcano's
-// without any pod has its job's pods be made, if they will be this scheduler's, but for a gang that is refused as it
-// is.
+// declared takes in a PodGroup that has come or changed. The PodGroup of a gang that is refused gets the refusal.
+// Volcano makes the pods of a job once its PodGroup says so. If it has no pod yet and the pods will be this
+// scheduler's, declared writes that, unless the gang is refused as it is.
 func (s *Status) declared(m *scheduler.Machine, res eventlog.Resource, obj eventlog.Object) {
 	g := m.Cluster().Group(obj.GetNamespace(), obj.GetName())
 	if g == nil {
@@ -65,7 +65,7 @@ func (s *Status) declared(m *scheduler.Machine, res eventlog.Resource, obj event
 	s.group.put(groupKey{res, obj.GetNamespace(), obj.GetName()}, want)
 }
 
-// stands returns a PodGroup that is a custom resource as it stands, and its client; nil if it is another one by now.
+// stands reads a PodGroup that is a custom resource, and returns it with its client; nil if it is another one by now.
 func (s *Status) stands(ctx context.Context, key groupKey, uid types.UID) (
 	client dynamic.ResourceInterface, group *unstructured.Unstructured, err error,
 ) {
@@ -203,8 +203,8 @@ func (s *Status) isOurJob(ctx context.Context, key groupKey, group *unstructured
 	}), nil
 }
 
-// schedulersOf returns the schedulers that the pods of a Job of Volcano will name: that of their task's template, or
-// else that of the Job.
+// schedulersOf returns the schedulers that the pods of a Job of Volcano will name: the scheduler of their task's
+// template, or else the Job's.
 func schedulersOf(job *unstructured.Unstructured) []string {
 	ofJob, _, _ := unstructured.NestedString(job.Object, "spec", "schedulerName")
 	ofJob = cmp.Or(ofJob, corev1.DefaultSchedulerName)
@@ -221,8 +221,8 @@ func schedulersOf(job *unstructured.Unstructured) []string {
 	return names
 }
 
-// writeKAI writes the scheduling condition of a PodGroup of KAI: as by KAI, one for each node pool says that the group
-// cannot be placed there, and there is none of one that is placed.
+// writeKAI writes the scheduling condition of a PodGroup of KAI, as KAI does. One condition for each node pool says
+// that the group cannot be placed there, and a group that is placed has none.
 func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
 	client, stands, err := s.stands(ctx, key, want.uid)
 	if err != nil || stands == nil {
@@ -280,8 +280,8 @@ func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (
 	return wrote, err
 }
 
-// patchStatus writes fields of the status of the object as it stands, unless there are none. An object that has changed
-// since is a conflict: its lists are written whole.
+// patchStatus writes fields of the status of the object that was read, unless there are none. An object that has
+// changed since is a conflict: its lists are written whole.
 func (s *Status) patchStatus(ctx context.Context, client dynamic.ResourceInterface, stands *unstructured.Unstructured,
 	status map[string]any, subresources ...string) (wrote bool, err error) {
 	if len(status) == 0 {

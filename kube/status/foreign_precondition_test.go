@@ -24,7 +24,7 @@ func (w *customWorld) gangOf(annotation string) {
 	}
 }
 
-// A PodGroup that was made anew under its name gets nothing of what is to be said of the one before it.
+// A PodGroup that was made again under its name gets no status that was meant for its predecessor.
 func TestNothingIsWrittenToAPodGroupThatIsAnotherOne(t *testing.T) {
 	for _, c := range []struct {
 		version, annotation, status string
@@ -68,8 +68,8 @@ func TestAPodGroupThatIsCompletedStaysSo(t *testing.T) {
 	}
 }
 
-// Lists are written whole, so that what another writer adds meanwhile would be lost: the version that was read, and the
-// UID, are preconditions.
+// Lists are written whole, so that another writer's additions meanwhile would be lost: the version that was read, and
+// the UID, are preconditions.
 func TestStatusesOfCustomResourcesAreWrittenOverNothingNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCustomWorld(t, `{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{`+

@@ -48,7 +48,7 @@ func newCustomWorld(t *testing.T, objects ...string) *customWorld {
 	return w
 }
 
-// restart has another Status take the place of the one there is, which has written nothing of what waits.
+// restart replaces the Status by another one, which has written none of the waiting statuses.
 func (w *customWorld) restart() {
 	w.t.Helper()
 	w.status = New(w.status.opts)
@@ -68,7 +68,7 @@ func (w *customWorld) gets(resource string) (n int) {
 	return n
 }
 
-// wrote has all that waits written, and returns the patches of custom resources, without what they say of the object.
+// wrote has all that waits written, and returns the patches of custom resources, without their preconditions.
 func (w *customWorld) wrote() []string {
 	w.t.Helper()
 	w.custom.ClearActions()
@@ -142,7 +142,8 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 				if c.pods {
 					w.step(member("g-0", "1", volcano.PodGroupAnnotation, "g"))
 				}
-				// The first process ends before it has written anything, and the one that begins anew writes it.
+				// The first process ends before it has written anything, and the next one, which begins again, writes
+				// it.
 				w.step(volcanoGroup("g"))
 				w.restart()
 				if got := fmt.Sprint(w.wrote()); got != c.want {
@@ -157,8 +158,7 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 	}
 }
 
-// The owner of a PodGroup is what somebody wrote there. One that can be no object's name is not asked for, now or
-// later.
+// Anybody may write any owner into a PodGroup. One that can be no object's name is not asked for, now or later.
 func TestAJobWithoutANameOfAnObjectIsNotRead(t *testing.T) {
 	for _, owner := range []string{`"apiVersion":"batch.volcano.sh/v1alpha1","name":"../../secrets/x"`,
 		`"apiVersion":"batch.volcano.sh/..","name":"j"`, `"apiVersion":"batch.volcano.sh/v1%2f","name":"j"`,
@@ -176,7 +176,7 @@ func TestAJobWithoutANameOfAnObjectIsNotRead(t *testing.T) {
 	}
 }
 
-// What others write into the lists of a status, of whatever form, stays there, and the own condition is told.
+// Other writers' entries in the lists of a status, of whatever form, stay there, and the own condition is reported.
 func TestStatusesOfAnyFormAreWrittenInto(t *testing.T) {
 	const strange = `null,"text",5,{"type":{"is":"none"},"nodePool":["default"],"transitionID":-3,"status":[]},` +
 		`{"type":"Scheduled","status":{"no":"text"}}`
@@ -272,7 +272,7 @@ func TestAPodGroupOfKAIIsTold(t *testing.T) {
 	})
 }
 
-// An API server that keeps the status apart from the object drops what is written into the object: that is told.
+// An API server that keeps the status apart from the object drops a status in the object: that is reported.
 func TestAPhaseThatIsNotTakenIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCustomWorld(t,
@@ -345,7 +345,7 @@ func TestThePhaseOfAVolcanoJobIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// Of a PodGroup that has no pods any more, as of each job that has ended, nothing but its phase is looked at.
+// If a PodGroup has no pods any longer, as after the end of its job, only its phase is read.
 func TestTheJobOfAPodGroupThatRanIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newJobWorld(t, `{"phase":"Running"}`)
@@ -457,7 +457,7 @@ func TestARefusedPodGroupOfVolcanoIsTold(t *testing.T) {
 	})
 }
 
-// A gang that contradicts itself is told as a whole when that begins, and then only those members that come.
+// A gang that contradicts itself: first all members hear it, and then only the members that come.
 func TestARefusedGangIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, podGroup("g", 2))

@@ -22,10 +22,10 @@ type groupKey struct {
 	namespace, name string
 }
 
-// groupStatus is what a PodGroup's status is to say.
+// groupStatus is the wanted status of a PodGroup.
 type groupStatus struct {
 	uid types.UID
-	// condition is what is to be said, without its type; nil says that the PodGroup waits for its pods, see awaited.
+	// condition is the wanted condition, without its type; nil says that the PodGroup waits for its pods, see awaited.
 	condition *metav1.Condition
 	// refused: the gang contradicts itself.
 	refused bool
@@ -41,7 +41,7 @@ type groupWriter struct {
 	said    map[groupKey]saying // of the writer of PodGroups: what it last wrote, or found to stand
 }
 
-// saying is what the condition of a PodGroup that is a custom resource says.
+// saying is the content of the condition of a PodGroup that is a custom resource.
 type saying struct {
 	uid     types.UID
 	status  metav1.ConditionStatus
@@ -50,15 +50,15 @@ type saying struct {
 
 func (g *groupStatus) saying() saying { return saying{g.uid, g.condition.Status, g.condition.Message} }
 
-// hasSaid reports whether a condition was written already and no other one since. It is not written again then, also if
-// it does not stand any more: the scheduler of the PodGroup's own project may be there and write its own words, and the
-// two would take turns.
+// hasSaid reports whether a condition was written already and no other one since. It is not written again then, even if
+// it has gone: the scheduler of the PodGroup's own project may be running and write its own words, and the two would
+// take turns.
 func (w *groupWriter) hasSaid(key groupKey, want groupStatus) bool {
 	last, known := w.said[key]
 	return known && last == want.saying()
 }
 
-// says notes what stands now.
+// says notes the present condition.
 func (w *groupWriter) says(key groupKey, want groupStatus) {
 	if want.condition == nil {
 		return
@@ -77,7 +77,7 @@ func (s *Status) showGroup(g *cluster.Group, want groupStatus) {
 	}
 }
 
-// declaring returns the first of the gang's PodGroups that is there: it declares the gang, as cluster.Group says. It is
+// declaring returns the first of the gang's PodGroups that exists: it declares the gang, as cluster.Group says. It is
 // nil if there is none.
 func declaring(g *cluster.Group) (eventlog.Resource, eventlog.Object) {
 	for _, res := range cluster.GroupResources() {
@@ -110,11 +110,11 @@ func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus)
 	case lasting(err):
 		return lost, err
 	}
-	return failed, err // after a conflict it is read anew
+	return failed, err // after a conflict it is read again
 }
 
 // writeCondition writes the condition PodGroupInitiallyScheduled of a PodGroup of scheduling.k8s.io. As in
-// kube-scheduler it never goes back from True: what comes after the first time is not its matter.
+// kube-scheduler it never goes back from True: it is about the first time only.
 func (s *Status) writeCondition(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
 	client := s.opts.Pods.SchedulingV1beta1().PodGroups(key.namespace)
 	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
@@ -135,8 +135,8 @@ func (s *Status) writeCondition(ctx context.Context, key groupKey, want groupSta
 	return err == nil, err
 }
 
-// The phases of a PodGroup of scheduling.x-k8s.io that a scheduler sees. What comes after them, from Running on, is its
-// controller's to write.
+// The phases of a PodGroup of scheduling.x-k8s.io that a scheduler sees. Its controller writes the later phases, from
+// Running on.
 const (
 	phaseScheduling = "Scheduling"
 	phaseScheduled  = "Scheduled"

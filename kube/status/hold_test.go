@@ -65,7 +65,7 @@ func TestEventsWaitWhileBindsAreQueued(t *testing.T) {
 		if n := len(client.Actions()); n != 3 {
 			t.Errorf("%d events were written, want 3", n)
 		}
-		// One that is told again and again keeps its place, and the time for which it has waited.
+		// An event that comes again and again keeps its place, and the time for which it has waited.
 		crowded.Store(true)
 		client.ClearActions()
 		for range 3 {
@@ -75,7 +75,7 @@ func TestEventsWaitWhileBindsAreQueued(t *testing.T) {
 		if n := len(client.Actions()); n == 0 {
 			t.Errorf("an event that was told again every %v was not written", holdPatience-time.Second)
 		}
-		// While binds go on, events get a small share of the calls.
+		// While binds continue, events get a small share of the calls.
 		client.ClearActions()
 		for i := range 1000 {
 			pod := ref{namespace: "default", name: "a", uid: types.UID(strconv.Itoa(i))}

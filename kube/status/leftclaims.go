@@ -14,8 +14,8 @@ import (
 )
 
 // A ResourceClaim that was made for the extended resources of a pod is deleted if the pod has no node and no bind of it
-// is under way. A bind that fails deletes its own; what is found here is of a scheduler that ended in between and whose
-// log is not this one, such as kube-scheduler before. It keeps its devices from all pods, also from its own.
+// is under way. A bind that fails deletes its own claim. A claim that is left is from a scheduler that ended in between
+// and whose log is not this one, such as kube-scheduler before. It keeps its devices from all pods, also from its own.
 // kube-scheduler deletes such a claim in PostFilter of DynamicResources, and does not schedule the pod before.
 
 // leftClaim is a claim that was left behind.

@@ -91,8 +91,8 @@ func TestAClaimThatIsLeftBehindIsDeleted(t *testing.T) {
 	}
 }
 
-// What cannot be deleted is tried again, however often, until it can: it keeps its devices from all pods. That is told
-// once. A pod that has a node by then has the claim stay.
+// A claim that cannot be deleted is tried again, however often, until it can: it keeps its devices from all pods. The
+// failure is reported once. If its pod has a node by then, the claim stays.
 func TestTheDeletionOfAClaimIsTriedAgain(t *testing.T) {
 	for _, conflicts := range []int{2, 20} {
 		synctest.Test(t, func(t *testing.T) { testDeletionAfterConflicts(t, conflicts) })

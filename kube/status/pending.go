@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// pending is what is to be written, one thing for each key: what comes later takes the place of what waits, and of what
-// is being written or tried again. Its order is that in which keys came.
+// pending holds the values to write, one for each key. A later value replaces the value that waits, is being written or
+// is to be tried again. Its order is the order in which keys came.
 type pending[K comparable, V any] struct {
 	limit int // 0 for none
 	// hold is called before each thing is taken out, and returns when that may be; nil for at once.
 	hold func(context.Context)
-	// keeps reports whether something is tried until it is written, or need not be any more; nil for never.
+	// keeps reports whether a value is tried until it is written, or is no longer needed; nil for never.
 	keeps func(V) bool
 
 	mu       sync.Mutex
 	values   map[K]*item[V]
-	order    []K            // those of values, and some that were dropped
+	order    []K            // the keys of values, and some that were dropped
 	taken    map[K]*item[V] // being written, or to be tried again, unless something later has come
 	writing  map[K]bool     // a worker is at it; no other one begins with that key
 	held     map[K]bool     // of values, and not in order: their turn came while they were being written
 	replaces uint64
-	drops    uint64 // those that waited longest, when too many did
+	drops    uint64 // the values that waited longest, when too many did
 	wake     chan struct{}
 }
 
@@ -40,7 +40,7 @@ func newPending[K comparable, V any](limit int) *pending[K, V] {
 	}
 }
 
-// put has value written for key. If too much waits, what has waited longest is dropped.
+// put has value written for key. If too many wait, the one that has waited longest is dropped.
 func (p *pending[K, V]) put(key K, value V) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *pending[K, V]) dropOldest() {
 	}
 }
 
-// waiting returns what waits for key, also to be tried again, zero for nothing.
+// waiting returns the value that waits for key, also to be tried again; zero for none.
 func (p *pending[K, V]) waiting(key K) (value V) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +99,8 @@ func (p *pending[K, V]) signal() {
 	}
 }
 
-// next takes the first one out that nobody is writing; nil if there is none. Whoever takes it calls ended. Of one key
-// nothing later is written before what is being written has ended: its call may reach the API server after the other.
+// next takes the first one out that nobody is writing; nil if there is none. The caller that takes it calls ended. A
+// later value of the key is not written before this write has ended: its call may reach the API server after the other.
 func (p *pending[K, V]) next() (key K, it *item[V]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +123,8 @@ func (p *pending[K, V]) next() (key K, it *item[V]) {
 	return key, nil
 }
 
-// waitsSince returns since when what would be taken out next has waited, also if it was replaced meanwhile, and how
-// many things wait.
+// waitsSince returns the time since which the next value has waited, also if it was replaced meanwhile, and the number
+// of values that wait.
 func (p *pending[K, V]) waitsSince() (since time.Time, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,15 +137,15 @@ func (p *pending[K, V]) waitsSince() (since time.Time, n int) {
 	return since, 0
 }
 
-// maxTries is how often something is tried to be written, and retryAfter how long after the first try, twice as long
-// after each one that follows. What is kept on being tried is then tried after maxRetryAfter each.
+// maxTries is the number of tries to write a value. retryAfter is the wait after the first try, and it doubles after
+// each one that follows. A write that is still tried after that waits for maxRetryAfter each time.
 const (
 	maxTries      = 5
 	retryAfter    = time.Second
 	maxRetryAfter = time.Minute
 )
 
-// An outcome is what came of a try to write something.
+// An outcome is the result of a try to write a value.
 type outcome uint8
 
 const (
@@ -156,8 +156,8 @@ const (
 	delayed                // it has failed maxTries times, and is tried again all the same; told once
 )
 
-// ended takes in what came of an item. After a failure it is tried again after a while, unless something later has come
-// for its key, or it was tried too often. It returns what is to be told: lost if it is given up.
+// ended takes in the outcome of an item. After a failure it is tried again after a while, unless a later value has come
+// for its key, or it was tried too often. It returns the outcome to report: lost if it is given up.
 func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outcome) (told outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outc
 	return failed
 }
 
-// each calls write for one after the other until ctx is done. came is told what came of it: failed is tried again.
+// each calls write for one after the other until ctx is done. came hears the outcome: failed is tried again.
 func (p *pending[K, V]) each(ctx context.Context, write func(context.Context, K, V) (outcome, error),
 	came func(K, V, outcome, error),
 ) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two workers that write for one key could reach the API server in the other order: what is older would stand.
+// Two workers that write for one key could reach the API server in the other order: the older value would remain.
 func TestOneKeyIsWrittenByOneWorkerAtATime(t *testing.T) {
 	p := newPending[string, int](0)
 	want := func(key string, value int) (it *item[int]) {
@@ -34,7 +34,7 @@ func TestOneKeyIsWrittenByOneWorkerAtATime(t *testing.T) {
 	}
 }
 
-// What waits for the end of a write and is dropped meanwhile is not written.
+// A value that waits for the end of a write and is dropped meanwhile is not written.
 func TestWhatIsDroppedWhileItWaitsForAWorkerIsNotWritten(t *testing.T) {
 	p := newPending[string, int](0)
 	p.put("a", 1)

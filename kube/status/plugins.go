@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// maxDropReasons is how many different reasons for which events of plugins are dropped are reported.
+// maxDropReasons is the number of different reasons for dropping events of plugins that are reported.
 const maxDropReasons = 100
 
 // pluginEvents are the events that plugins have recorded and whose decisions are not durable yet. It is the
@@ -28,8 +28,9 @@ type pluginEvents struct {
 
 var _ framework.EventSink = (*pluginEvents)(nil)
 
-// PluginEvents returns what takes the events that plugins record. They are written like the others, each once the entry
-// that it names is durable. Until Listen is called, what comes is ignored: it is of entries that were recovered.
+// PluginEvents returns the sink for the events that plugins record. They are written like the others, each once the
+// entry that it names is durable. Until Listen is called, the sink ignores events: they are of entries that were
+// recovered.
 func (s *Status) PluginEvents() framework.EventSink { return &s.plugins }
 
 // Listen begins to take the events of plugins. last is the last entry of the log that was recovered.

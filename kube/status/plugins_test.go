@@ -70,7 +70,7 @@ func TestEventsOfPluginsAreWritten(t *testing.T) {
 	})
 }
 
-// TestEventsOfPluginsWaitForTheirDecision records events of entries before they are durable. Those that were recorded
+// TestEventsOfPluginsWaitForTheirDecision records events of entries before they are durable. Events that were recorded
 // before Listen are of the recovery.
 func TestEventsOfPluginsWaitForTheirDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// podStatus is what a pod's status is to say.
+// podStatus is the wanted status of a pod.
 type podStatus struct {
 	ref       ref
 	condition *corev1.PodCondition // nil: as it is
@@ -27,14 +27,14 @@ type podStatus struct {
 // show has the status of a pod say where it is nominated, and the condition if that is not nil.
 func (s *Status) show(m *scheduler.Machine, p *cluster.Pod, condition *corev1.PodCondition) {
 	uid := p.Object.UID
-	if condition == nil { // what waits to be said of it goes on waiting
+	if condition == nil { // a condition that waits to be written continues to wait
 		condition = s.pods.waiting(uid).condition
 	}
 	s.pods.put(uid, podStatus{refOf(p), condition, m.NominatedNode(uid)})
 }
 
-// writePod writes the status of a pod, unless the API server says it already. The resourceVersion is a precondition: a
-// pod that was bound, or changed otherwise, since the API server told of it is looked at again.
+// writePod writes the status of a pod, unless the API server says it already. The resourceVersion is a precondition: if
+// a pod was bound, or changed otherwise, since the API server reported it, writePod reads it again.
 func (s *Status) writePod(ctx context.Context, uid types.UID, want podStatus) (outcome, error) {
 	seen, there := s.opts.Seen(uid)
 	seen = s.own.newer(uid, seen, there)
@@ -70,18 +70,18 @@ func lasting(err error) bool {
 		})
 }
 
-// ownPods are the pods of which this process has written the status, as the API server answered: the watch tells of
-// them later.
+// ownPods are the pods of which this process has written the status, as the API server answered: the watch reports them
+// later.
 type ownPods struct {
 	mu    sync.Mutex
 	byUID map[types.UID]Pod
 }
 
-// maxOwn is how many of them are kept. Beyond that all are forgotten: a status is then written that stands already, or
-// a write is refused and tried again.
+// maxOwn is the number of them that are kept. Beyond that all are forgotten: then a status is written that the server
+// has already, or a write is refused and tried again.
 const maxOwn = 50_000
 
-// newer returns what was seen of a pod, or what this process wrote last if that is newer.
+// newer returns the pod as it was seen, or as this process wrote it last if that is newer.
 func (o *ownPods) newer(uid types.UID, seen Pod, there bool) Pod {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *ownPods) wrote(uid types.UID, pod *corev1.Pod) {
 	o.byUID[uid] = PodOf(pod)
 }
 
-// PodOf returns what an object of the API server says of a pod.
+// PodOf returns the relevant parts of a pod of the API server.
 func PodOf(pod *corev1.Pod) Pod {
 	p := Pod{
 		NodeName: pod.Spec.NodeName, NominatedNodeName: pod.Status.NominatedNodeName, Generation: pod.Generation,
@@ -144,7 +144,7 @@ type patchedCondition struct {
 	Message            string                  `json:"message,omitempty"`
 }
 
-// podPatch returns what has to be patched; false for nothing.
+// podPatch returns the patch to send; false for none.
 func (s *Status) podPatch(seen Pod, want podStatus) (patch []byte, ok bool) {
 	var p statusPatch
 	p.Metadata.UID, p.Metadata.ResourceVersion = want.ref.uid, seen.ResourceVersion
@@ -175,7 +175,7 @@ func (s *Status) podPatch(seen Pod, want podStatus) (patch []byte, ok bool) {
 	return patch, err == nil
 }
 
-// says reports whether a condition stands already.
+// says reports whether the pod has a condition already.
 func says(stands, want *corev1.PodCondition) bool {
 	return stands != nil && stands.Status == want.Status && stands.Reason == want.Reason &&
 		stands.Message == want.Message

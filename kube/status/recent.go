@@ -11,18 +11,18 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Recent is the last entries of a log that another process writes, as far as Recover reads them: so that a process that
+// Recent holds the last entries of a log that another process writes, as far as Recover reads them. A process that
 // takes the log over need not read them again before it decides. The zero value keeps none. One goroutine at a time may
 // use it.
 type Recent struct {
-	// Most is how many entries are kept.
+	// Most is the number of entries that are kept.
 	Most int
 
 	entries []eventlog.Entry // a ring once there are Most
 	next    uint64           // the entry behind the last one, 0 for none yet
 }
 
-// Note takes in the next entry. One that is not the next begins anew.
+// Note takes in the next entry. After a gap in the numbers it begins again.
 func (r *Recent) Note(e eventlog.Entry) {
 	if e.Seq != r.next {
 		r.entries = r.entries[:0]
@@ -33,12 +33,12 @@ func (r *Recent) Note(e eventlog.Entry) {
 	} else if r.Most > 0 {
 		r.entries[r.place(e.Seq)] = brief(e)
 	}
-	if len(r.entries) == r.Most && r.Most > 0 { // from now on an entry's place is that of its number
+	if len(r.entries) == r.Most && r.Most > 0 { // from now on an entry's place follows from its number
 		r.turn()
 	}
 }
 
-// place is where an entry is in the ring.
+// place returns the place of an entry in the ring.
 func (r *Recent) place(seq uint64) int { return int(seq % uint64(r.Most)) }
 
 // turn brings the entries to their places when the ring has become full.
@@ -76,7 +76,7 @@ func (r *Recent) entry(seq uint64) eventlog.Entry {
 	return r.entries[len(r.entries)-int(r.next-seq)]
 }
 
-// brief is an entry without what Observe does not read.
+// brief is an entry without the parts that Observe does not read.
 func brief(e eventlog.Entry) eventlog.Entry {
 	p, ok := e.Payload.(*eventlog.Upserted)
 	if !ok {

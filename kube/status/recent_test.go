@@ -7,8 +7,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// TestTheLastEntriesAreKept compares what is kept with a plain list, for rings of several sizes, and for entries that
-// do not follow.
+// TestTheLastEntriesAreKept compares the kept entries with a plain list, for rings of several sizes, and for entries
+// that do not follow.
 func TestTheLastEntriesAreKept(t *testing.T) {
 	for _, most := range []int{0, 1, 2, 3, 7} {
 		r := &Recent{Most: most}

@@ -27,7 +27,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// describe says what an object says that was written.
+// describe returns the content of an object that was written.
 func describe(obj runtime.Object) string {
 	switch o := obj.(type) {
 	case *eventsv1.Event:
@@ -47,7 +47,7 @@ func describe(obj runtime.Object) string {
 	return fmt.Sprintf("%T", obj)
 }
 
-// expect compares what was written, in any order.
+// expect compares the writes, in any order.
 func expect(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	left := append([]string(nil), got...)
@@ -183,7 +183,7 @@ func TestPreemptionIsShownOnBothSides(t *testing.T) {
 	})
 }
 
-// evicted is what came of the eviction of a pod.
+// evicted is the result of the eviction of a pod.
 func evicted(name string, outcome eventlog.EvictOutcome) *eventlog.EvictResult {
 	r := &eventlog.EvictResult{UID: types.UID("uid-" + name), Outcome: outcome, Message: "as it is", Decision: 1}
 	if outcome == eventlog.EvictRefused {
@@ -261,13 +261,13 @@ func TestAGangThatPreemptsSaysSoOnBothSides(t *testing.T) {
 	})
 }
 
-// refusedWith is how the API server passes on that a webhook refuses a request with a code.
+// refusedWith is the API server's answer if a webhook refuses a request with a code.
 func refusedWith(code int32, reason metav1.StatusReason) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
 		Message: `admission webhook "w.example.org" denied the request: no`}}
 }
 
-// policyRefusal is how the API server refuses a request because of a ValidatingAdmissionPolicy.
+// policyRefusal is the API server's answer if a ValidatingAdmissionPolicy refuses a request.
 func policyRefusal() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
@@ -326,8 +326,8 @@ func TestNothingIsWrittenOfPodsThatHaveANodeOrAreLeaving(t *testing.T) {
 	}
 }
 
-// A victim of a preemption that lost its node because its bind failed is still to go: its gang's next attempt is none
-// of its own, and says nothing of it.
+// A victim of a preemption that lost its node because its bind failed is still to go. Its gang's next attempt is none
+// of its own, and its status does not mention it.
 func TestNothingIsWrittenOfAMemberThatIsToBeEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		group := podGroup("green", 1)
@@ -351,8 +351,8 @@ func TestNothingIsWrittenOfAMemberThatIsToBeEvicted(t *testing.T) {
 	})
 }
 
-// TestAConditionIsNotWrittenOverWhatHasChanged has a pod bound by another scheduler while the watch still tells that it
-// is not: the API server refuses the condition, and nothing is written once the watch has told.
+// TestAConditionIsNotWrittenOverWhatHasChanged has a pod bound by another scheduler while the watch still reports that
+// it is not. The API server refuses the condition, and nothing is written once the watch has reported the bind.
 func TestAConditionIsNotWrittenOverWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -376,7 +376,7 @@ func TestAConditionIsNotWrittenOverWhatHasChanged(t *testing.T) {
 	})
 }
 
-// TestWhatStandsIsJudgedByWhatWasWrittenLast has the watch lag behind: it still tells of the first reason when the
+// TestWhatStandsIsJudgedByWhatWasWrittenLast has the watch lag behind: it still reports the first reason when the
 // second one was written, and the first one holds again.
 func TestWhatStandsIsJudgedByWhatWasWrittenLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -554,7 +554,7 @@ func TestANoteIsCutAtWhatTheServerTakes(t *testing.T) {
 }
 
 // TestGangsThatGoTogetherAreAllToldWhyNoneIsPlaced: an attempt ends with the refusal of one gang, before another one
-// had a cycle. That one is told too; a third one was refused itself, and keeps its own reason.
+// had a cycle. That one hears it too; a third one was refused itself, and keeps its own reason.
 func TestGangsThatGoTogetherAreAllToldWhyNoneIsPlaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &schedulingv1alpha3.CompositePodGroup{
@@ -587,8 +587,8 @@ func TestGangsThatGoTogetherAreAllToldWhyNoneIsPlaced(t *testing.T) {
 	})
 }
 
-// TestARefusedCompositePodGroupIsToldItsGangs: whether the object comes before or after them. Once it is in order, what
-// they are told is what comes of their attempts.
+// TestARefusedCompositePodGroupIsToldItsGangs: whether the object comes before or after them. Once it is in order, its
+// gangs hear the results of their attempts.
 func TestARefusedCompositePodGroupIsToldItsGangs(t *testing.T) {
 	const why = "SchedulerError: pod group ml/a is refused: as part of ml/c: it has " +
 		"spec.schedulingPolicy.gang.minGroupCount 0: want 1 or more"

@@ -1,10 +1,10 @@
-// Package status shows the cluster what was decided: the condition PodScheduled and the nominated node of pods, events,
-// and the status of PodGroups of all APIs. It also deletes ResourceClaims that were made for pods and left behind.
+// Package status shows decisions in the cluster: the condition PodScheduled and the nominated node of pods, events, and
+// the status of PodGroups of all APIs. It also deletes ResourceClaims that were made for pods and left behind.
 //
 // None of this is an effect of the log. It follows from decisions that are durable, is written best effort, and no
-// decision depends on it. Of several things to be said of one object only the last is written, and only if the API
-// server does not say it already: after a restart nothing is written twice. Each kind has its own limit of requests a
-// second, and events and the statuses of PodGroups wait while binds are queued, so that binds go first.
+// decision depends on it. Only the last of several statuses for one object is written, and only if the API server does
+// not have it already: after a restart nothing is written twice. Each kind has its own limit of requests a second, and
+// events and the statuses of PodGroups wait while binds are queued, so that binds go first.
 //
 // Observe and the functions that it calls run in the scheduler's loop: they never wait. Run writes.
 //
@@ -33,7 +33,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Pod is what the API server says of a pod, as far as it matters here.
+// Pod is a pod at the API server, as far as it matters here.
 type Pod struct {
 	NodeName, NominatedNodeName string
 	// Scheduled is the condition PodScheduled, nil for none.
@@ -46,36 +46,35 @@ type Pod struct {
 	Terminating bool
 }
 
-// Options are what a Status needs.
+// Options configure a Status.
 type Options struct {
 	// Pods writes the status of pods and of PodGroups, Events writes events. They have limits of their own.
 	Pods, Events kubernetes.Interface
 	// Config reaches the PodGroups that are custom resources, and Volcano's jobs.
 	Config *rest.Config
-	// Schedulers are the names by which pods name this scheduler: the jobs of Volcano that have one of them are its
-	// own.
+	// Schedulers are the names that pods give this scheduler: the jobs of Volcano that have one of them are its own.
 	Schedulers []string
-	// Seen returns what the API server says of a pod; false for one that is gone.
+	// Seen returns the pod as the API server has it; false for one that is gone.
 	Seen func(types.UID) (Pod, bool)
-	// Workers is how many statuses are written at once.
+	// Workers is the number of statuses that are written at once.
 	Workers int
 	// Crowded reports whether binds or evictions wait for others to be answered: events and the statuses of PodGroups
-	// wait then, for holdPatience at the most. nil stands for never.
+	// wait then, for holdPatience at the most. nil means never.
 	Crowded func() bool
-	// Report is told what goes on going wrong.
+	// Report receives a message about a failure that continues.
 	Report func(message string)
-	// Now stamps conditions and events; nil stands for time.Now.
+	// Now stamps conditions and events; nil means time.Now.
 	Now func() time.Time
 }
 
-// Counts are what was written so far.
+// Counts count the writes so far.
 type Counts struct {
 	// PodStatuses, GroupStatuses and Events were written.
 	PodStatuses, GroupStatuses, Events uint64
 	// ClaimsDeleted are ResourceClaims that were left behind.
 	ClaimsDeleted uint64
-	// Standing are those that the API server said already, Replaced those that something later took the place of before
-	// they were written.
+	// Standing counts the statuses that the API server had already, Replaced the statuses that a later one replaced
+	// before they were written.
 	Standing, Replaced uint64
 	// Failed could not be written and were given up.
 	Failed uint64
@@ -86,13 +85,13 @@ type Counts struct {
 	Waiting int
 }
 
-// Status keeps what there is to be written.
+// Status keeps the statuses and events that wait to be written.
 type Status struct {
 	opts  Options
 	pods  *pending[types.UID, podStatus]
 	group *pending[groupKey, groupStatus]
 	event *pending[eventKey, event]
-	// claims are those that are to be deleted.
+	// claims are the claims that are to be deleted.
 	claims *pending[types.NamespacedName, leftClaim]
 
 	podsWritten, groupsWritten, eventsWritten, claimsDeleted, standing, failed atomic.Uint64
@@ -100,29 +99,29 @@ type Status struct {
 	groups groupWriter
 	events eventWriter
 	own    ownPods
-	quiet  bool // no events are written of what is taken in; of the scheduler's loop
-	// victims are the events of pods that were asked to go and of which no more is known; of the scheduler's loop.
+	quiet  bool // no events are written of the inputs; of the scheduler's loop
+	// victims are the events of pods that were asked to go and whose outcome is unknown; of the scheduler's loop.
 	victims  map[types.UID]event
 	together together
 	plugins  pluginEvents
 }
 
-// eventWriters is how many events are written at once.
+// eventWriters is the number of events that are written at once.
 const eventWriters = 2
 
-// maxEvents is how many events wait to be written at the most. When so many wait and one comes, the oldest is dropped:
-// the log has what it says.
+// maxEvents is the largest number of events that wait to be written. When so many wait and one comes, the oldest is
+// dropped: the log has the same facts.
 const maxEvents = 20_000
 
-// holdPatience is how long an event, or the status of a PodGroup, lets all binds and evictions pass, and holdStep how
-// often it looks for them. While they go on after that, each of the writers writes one in each holdStep, so that most
-// calls are still theirs.
+// holdPatience is the time for which an event, or the status of a PodGroup, lets all binds and evictions pass. holdStep
+// is the interval between checks for them. If they continue after holdPatience, each of the writers writes one in each
+// holdStep, so that most calls are still for binds and evictions.
 const (
 	holdPatience = 10 * time.Second
 	holdStep     = 50 * time.Millisecond
 )
 
-// New returns a Status that nothing was told to.
+// New returns a Status that has nothing to write yet.
 func New(opts Options) *Status {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -196,7 +195,7 @@ func (s *Status) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// count counts what came of a try to write something, and reports what was given up and might have been written.
+// count counts the outcome of a try to write, and reports a write that was given up and might have succeeded.
 func (s *Status) count(written *atomic.Uint64, came outcome, err error, what string, args ...any) {
 	switch came {
 	case wrote:
@@ -215,7 +214,7 @@ func (s *Status) count(written *atomic.Uint64, came outcome, err error, what str
 	}
 }
 
-// Counts returns what was written so far.
+// Counts returns the counts so far.
 func (s *Status) Counts() Counts {
 	return Counts{
 		PodStatuses: s.podsWritten.Load(), GroupStatuses: s.groupsWritten.Load(), Events: s.eventsWritten.Load(),
@@ -227,7 +226,7 @@ func (s *Status) Counts() Counts {
 	}
 }
 
-// Observe takes in what has become durable, and shows it as the Ready's State has it. It keeps nothing of the Ready.
+// Observe takes in the entries that have become durable, and shows the Ready's State. It keeps no part of the Ready.
 func (s *Status) Observe(r engine.Ready) {
 	for _, c := range r.Commits {
 		s.observe(r.State, c.Entries)
@@ -267,9 +266,9 @@ func (s *Status) observe(m *scheduler.Machine, entries []eventlog.Entry) {
 	s.release(entries[len(entries)-1].Seq)
 }
 
-// Recover takes in the last entries of the log that m was recovered from, in order, so that what was not written before
-// the end of the process that made them is written now: what of it still holds, and where the API server does not say
-// it already. No events are written of it. It is called in the scheduler's loop, once the cluster is known.
+// Recover takes in the last entries of the log that m was recovered from, in order. The process that made them may have
+// ended before it wrote their statuses: these are written now, if they still hold and the API server does not have them
+// already. Recover writes no events. It is called in the scheduler's loop, once the cluster is known.
 func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry, error]) error {
 	s.quiet = true
 	defer func() { s.quiet = false }()
@@ -296,7 +295,7 @@ func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry,
 	return nil
 }
 
-// answered takes in what came of a bind.
+// answered takes in the result of a bind.
 func (s *Status) answered(m *scheduler.Machine, r *eventlog.BindResult) {
 	if r.Outcome == eventlog.BindBound {
 		s.bound(m, r)
@@ -334,7 +333,7 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	}
 	nodes, _ := state.List()
 	why := reasonOf(d, len(nodes))
-	if p := state.Pod(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") { // no status tells of a resize
+	if p := state.Pod(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") { // no status mentions a resize
 		if p.Group != nil && m.MembersLeaveNoDomain(p.Group) {
 			why.reason = corev1.PodReasonSchedulerError // as kube-scheduler says; it is tried again after events alone
 		}
@@ -363,8 +362,8 @@ func (s *Status) refused(m *scheduler.Machine, p *cluster.Pod, why reason) {
 	})
 }
 
-// groupRefused has the status of a gang, and the conditions of those of its pods that had no cycle of their own, say
-// why it was not placed. victims is how many pods are preempted for it.
+// groupRefused writes why a gang was not placed, into its status and into the conditions of its pods that had no cycle
+// of their own. victims is the number of pods that are preempted for it.
 func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *cluster.Pod, why reason, victims int) {
 	of := why
 	of.message = "gang " + g.Name + " is not placed: " + why.message
@@ -384,8 +383,8 @@ func isPending(m *scheduler.Machine, p *cluster.Pod) bool {
 		m.Cluster().MayBePlaced(p)
 }
 
-// isPlaced reports whether as many members as the gang needs have nodes for good, or have ended well. Its MatchPolicy
-// is no part of it: the pods are there.
+// isPlaced reports whether as many members as the gang needs have nodes permanently, or have ended well. Its
+// MatchPolicy is no part of it: the pods exist.
 func isPlaced(g *cluster.Group) bool {
 	known := g.Gang()
 	return known.Enough(known.Placed() + known.Succeeded)
@@ -416,8 +415,8 @@ func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 	}
 }
 
-// preempted has events say of the victims by what they are preempted, beginning with the words of kube-scheduler. Like
-// kube-scheduler it says so when they go: an eviction may be given up, or withdrawn.
+// preempted prepares the events of the victims, which name the preemptor, beginning with the words of kube-scheduler.
+// Like kube-scheduler it writes them when they go: an eviction may be given up, or withdrawn.
 func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 	preemptor := by.object()
 	for _, uid := range d.Victims {
@@ -437,7 +436,7 @@ func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 	}
 }
 
-// leaves takes in what came of an eviction.
+// leaves takes in the result of an eviction.
 func (s *Status) leaves(r *eventlog.EvictResult) {
 	switch r.Outcome {
 	case eventlog.EvictDone, eventlog.EvictGone:
@@ -447,7 +446,7 @@ func (s *Status) leaves(r *eventlog.EvictResult) {
 	}
 }
 
-// left tells of a victim that it was preempted: it goes, or is gone.
+// left writes the event of a victim that was preempted: it goes, or is gone.
 func (s *Status) left(uid types.UID) {
 	if e, ok := s.victims[uid]; ok {
 		delete(s.victims, uid)

@@ -39,7 +39,7 @@ type world struct {
 	seen map[types.UID]Pod
 }
 
-// newWorld must be called in a bubble of synctest: what is written is waited for there.
+// newWorld must be called in a bubble of synctest: it waits for the writes there.
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
 	return newWorldOf(t, framework.DefaultConfig(), objects...)
@@ -51,14 +51,14 @@ func newWorldOf(t *testing.T, cfg *framework.Config, objects ...runtime.Object) 
 	return newWorldWith(t, cfg, plugins.NewRegistry(), objects...)
 }
 
-// newWorldWith is newWorldOf with other plugins. What they record is shown too.
+// newWorldWith is newWorldOf with other plugins. The events that they record are shown too.
 func newWorldWith(t *testing.T, cfg *framework.Config, registry framework.Registry, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{
 		t: t, client: fake.NewClientset(objects...), log: eventlog.NewMemory(), now: start, seen: map[types.UID]Pod{},
 	}
 	w.client.PrependReactor("patch", "pods", func(ktesting.Action) (bool, runtime.Object, error) {
-		return true, &corev1.Pod{}, nil // the server's pods are those of seen
+		return true, &corev1.Pod{}, nil // seen has the server's pods
 	})
 	w.status = New(Options{
 		Pods: w.client, Events: w.client, Workers: 2, Report: func(m string) { t.Log(m) },
@@ -98,7 +98,7 @@ func (w *world) step(inputs ...eventlog.Payload) {
 	w.take(inputs...)
 }
 
-// take has the engine take inputs in, and shows what came of it.
+// take has the engine take inputs in, and shows the result.
 func (w *world) take(inputs ...eventlog.Payload) {
 	w.t.Helper()
 	ready, err := w.engine.Step(context.Background(), w.now, inputs)
@@ -137,7 +137,7 @@ func (w *world) written() []string {
 	return lines
 }
 
-// lengthened says what a patch of an event says.
+// lengthened returns the content of a patch of an event.
 func (w *world) lengthened(a ktesting.PatchAction) string {
 	var p struct{ Series struct{ Count int } }
 	if err := json.Unmarshal(a.GetPatch(), &p); err != nil {
@@ -147,7 +147,7 @@ func (w *world) lengthened(a ktesting.PatchAction) string {
 	return fmt.Sprintf("patch event of %s: %d times", of, p.Series.Count)
 }
 
-// patched says what a patch of a pod's status says, and has the API server know it.
+// patched returns the content of a patch of a pod's status, and has the API server know it.
 func (w *world) patched(a ktesting.PatchAction) string {
 	var p struct {
 		Metadata struct{ UID types.UID }

@@ -12,16 +12,16 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// What is said of pods for which no cycle of their own says it.
+// Statuses of pods that do not follow from a cycle of their own.
 
-// together is what is known of the last attempts. Only Observe and Recover look at it.
+// together holds the facts about the last attempts. Only Observe and Recover read it.
 type together struct {
 	attempts map[queue.Key]attempt           // of composites
 	refusals map[types.NamespacedName]reason // why gangs were refused the last time
-	told     map[types.NamespacedName]string // the refusals of gangs that contradict themselves, as they were told
+	told     map[types.NamespacedName]string // the refusals of gangs that contradict themselves, as they were written
 }
 
-// attempt is which gangs of a composite, by name, were refused in its attempt of that number.
+// attempt has the gangs of a composite, by name, that were refused in its attempt of that number.
 type attempt struct {
 	number  int
 	refused map[string]bool
@@ -35,8 +35,8 @@ func newTogether() together {
 	return together{map[queue.Key]attempt{}, map[types.NamespacedName]reason{}, map[types.NamespacedName]string{}}
 }
 
-// contradicted is what the conditions of a gang's pods and of its PodGroup say while it is refused. The reason is not
-// Unschedulable, for which an autoscaler would make nodes: no node helps.
+// contradicted returns the reason for the conditions of a gang's pods and of its PodGroup while the gang is refused. It
+// is not Unschedulable, for which an autoscaler would make nodes: no node helps.
 func contradicted(g *cluster.Group) reason {
 	return reason{corev1.PodReasonSchedulerError, "pod group " + g.String() + " is refused: " + refusalOf(g)}
 }
@@ -65,8 +65,8 @@ func (s *Status) judgedBelow(m *scheduler.Machine, obj eventlog.Object) {
 	}
 }
 
-// judged tells a pod, an entry of which has come, that its gang is refused: all members when that begins or the words
-// of it change, and then those that come. p is nil if it is gone.
+// judged tells a pod, an entry of which has come, that its gang is refused: all members when that begins or its words
+// change, and then the members that come. p is nil if it is gone.
 func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
 	if p == nil || p.Group == nil || !isPending(m, p) || s.judgedGroup(m, p.Group) || refusalOf(p.Group) == "" {
 		return
@@ -77,7 +77,7 @@ func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
 }
 
 // judgedGroup tells the members of a gang that it is refused, and its PodGroup if any of them would be placed by m. It
-// reports whether they were told now.
+// reports whether it has told them now.
 func (s *Status) judgedGroup(m *scheduler.Machine, g *cluster.Group) bool {
 	told := s.together.told
 	if refusalOf(g) == "" {
@@ -110,7 +110,7 @@ func (s *Status) judgedGroup(m *scheduler.Machine, g *cluster.Group) bool {
 	return true
 }
 
-// condition is that of a PodGroup.
+// condition returns the condition of a PodGroup.
 func (r reason) condition() *metav1.Condition {
 	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: r.reason, Message: r.message}
 }
@@ -125,9 +125,9 @@ func (s *Status) saysOf(p *cluster.Pod, why reason) bool {
 	return says(s.own.newer(p.Object.UID, seen, there).Scheduled, want)
 }
 
-// joined has the condition of a pod say why it has no node that came when its gang had failed already, and for which
-// nothing is tried until that would help. So does one whose gang waits for others below a CompositePodGroup of which
-// others do not: kube-scheduler tries those, and says so.
+// joined writes why a pod has no node into its condition, if the pod came when its gang had failed already, and if
+// nothing is tried for it until that would help. So it does for one whose gang waits for others below a
+// CompositePodGroup of which others do not: kube-scheduler tries those, and says so.
 func (s *Status) joined(m *scheduler.Machine, uid types.UID) {
 	p := m.Cluster().Pod(uid)
 	if p == nil || p.Group == nil || p.Stage != cluster.Pending || len(p.Object.Spec.SchedulingGates) > 0 {
@@ -161,7 +161,7 @@ func (t *together) remember(g *cluster.Group, why reason) {
 }
 
 // othersRefused is groupRefused for the gangs that are admitted together with a pod's, when an attempt on all of them
-// has ended with the pod's refusal. Those keep what was said of them that were refused in the attempt themselves.
+// has ended with the pod's refusal. Gangs that were refused in the attempt themselves keep their own status.
 func (s *Status) othersRefused(m *scheduler.Machine, p *cluster.Pod, why reason) {
 	e := m.Queue().Find(p.Object.UID)
 	if e == nil || e.Key().Type != fwk.CompositePodGroupKeyType {

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// reason is why a pod has no node: a reason of the API, and words for people.
+// reason says why a pod has no node: a reason of the API, and words for people.
 type reason struct {
 	reason, message string
 }
@@ -73,7 +73,7 @@ func groupMessage(g *cluster.Group, why string, victims int) string {
 	return why
 }
 
-// maxNote is how many bytes the note of an event has at the most: the API server refuses longer ones.
+// maxNote is the largest number of bytes of an event's note: the API server refuses longer ones.
 const maxNote = 1024
 
 // cutNote returns a note that the API server takes.

@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/alloc"
 )
 
-// alone returns a Watch that was told of no object of any resource, and does not run.
+// alone returns a Watch that knows no object of any resource, and does not run.
 func alone(t testing.TB) (*Watch, map[eventlog.Resource]*store) {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	w, err := New(Options{Client: kubernetes.NewForConfigOrDie(config), Config: config})
@@ -59,7 +59,7 @@ func runningPod(name string) *corev1.Pod {
 	return p
 }
 
-// TestAnUnchangedObjectCostsLittle limits what an event costs that says nothing new: trimming copies no object, and its
+// TestAnUnchangedObjectCostsLittle limits the cost of an event without news: trimming copies no object, and its
 // encoding is not kept.
 func TestAnUnchangedObjectCostsLittle(t *testing.T) {
 	w, stores := alone(t)

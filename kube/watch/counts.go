@@ -1,17 +1,17 @@
 package watch
 
-// Counts say what has become of what the API server told of one resource, since New.
+// Counts count, for one resource, what Take made of the objects and events of the API server since New.
 type Counts struct {
-	// Lists is how often all objects were listed, at the start and after a watch that could not go on; Listed how many
-	// objects these lists had; Events how many events the watches brought.
+	// Lists counts the lists of all objects: at the start, and after a watch that could not continue. Listed counts the
+	// objects of these lists, Events the events of the watches.
 	Lists, Listed, Events uint64
-	// Unchanged is how many of these objects and events said nothing that scheduling reads and the log did not have
-	// already; Coalesced how many changes were taken together with a later one of the same object, or with one that
+	// Unchanged counts the objects and events without news: the log already had everything that scheduling reads of
+	// them. Coalesced counts the changes that were taken together with a later one of the same object, or with one that
 	// undid them.
 	Unchanged, Coalesced uint64
 	// Upserted and Deleted are the inputs that Take returned.
 	Upserted, Deleted uint64
-	// Refused is how many objects were reported because the log cannot hold them.
+	// Refused counts the objects that were reported because the log cannot hold them.
 	Refused uint64
 }
 

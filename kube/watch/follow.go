@@ -10,9 +10,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Watch of a process on standby is told of the cluster and of the log at the same time, in any order: another process
-// sees the same changes and logs them. So when this one takes the log over, nothing has to be listed or compared: what
-// waits in the ledger is the difference.
+// A Watch of a process on standby receives the changes of the cluster and of the log at the same time, in any order:
+// another process sees the same changes and logs them. So when this one takes the log over, nothing has to be listed or
+// compared: the changes that wait in the ledger are the difference.
 
 // Logged takes in an entry that another process has logged. It is for a Watch with Options.Following, before Lead. One
 // goroutine at a time may call it.
@@ -38,8 +38,8 @@ func (w *Watch) Logged(entry eventlog.Entry) (err error) {
 	return nil
 }
 
-// Lead says that this process writes the log from now on, which has what Known and Logged have told: Take returns the
-// difference to what the cluster has.
+// Lead says that this process writes the log from now on, and that the log has the objects that Known and Logged gave.
+// Take returns the difference between the log and the cluster.
 func (w *Watch) Lead() {
 	if w.following.Swap(nil) == nil {
 		return
@@ -52,7 +52,7 @@ func (w *Watch) Lead() {
 	w.changed()
 }
 
-// know takes in what the log has now.
+// know notes the version that the log has now.
 func (l *ledger) know(place int, name types.NamespacedName, v version) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *ledger) know(place int, name types.NamespacedName, v version) {
 	}
 }
 
-// forget takes in that the log has no object of the name any more.
+// forget notes that the log no longer has an object of the name.
 func (l *ledger) forget(place int, name types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,9 +86,9 @@ func (l *ledger) forget(place int, name types.NamespacedName) {
 	}
 }
 
-// lead lets wait what differs although no change of the cluster was told since: objects that the log has and the
-// cluster has not. It reports whether there are objects that the cluster has and the log has not, and of which only a
-// list will tell. Of a resource that was not listed nothing is said: its list will tell all.
+// lead queues the differences that exist although the cluster reported no change since: objects that the log has and
+// the cluster has not. It reports whether there are objects that the cluster has and the log has not, and that only a
+// list will bring. It says nothing about a resource that was not listed: the resource's list will bring everything.
 func (l *ledger) lead(place int) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A standby is a Watch beside the one of a model, which writes the log. It is told of the same changes and of the log,
-// each in its order, and of one more or less late than of the other.
+// A standby is a Watch beside the Watch of a model, which writes the log. It receives the same changes and the log,
+// each in its order, and one of the two later than the other.
 type standby struct {
 	model
 	changes []news
@@ -21,7 +21,7 @@ type standby struct {
 	listed  bool
 }
 
-// News is a change that the standby was not told of yet.
+// News is a change that the standby has not received yet.
 type news struct {
 	res  eventlog.Resource
 	obj  eventlog.Object
@@ -134,7 +134,7 @@ func TestAStandbyThatTakesOverBringsTheLogToTheWorld(t *testing.T) {
 }
 
 // agree lets the leader log all that there is, and the standby hear and read it: nothing waits then, and nothing is
-// kept of what is gone.
+// kept about objects that are gone.
 func (s *standby) agree(leader *model) {
 	leader.check()
 	for len(s.log) > 0 {
@@ -163,7 +163,7 @@ func (s *standby) agree(leader *model) {
 	}
 }
 
-// finish lets the standby, which leads, hear what is left, and checks the log.
+// finish lets the standby, which leads, hear the rest, and checks the log.
 func (s *standby) finish() {
 	if rapid.Bool().Draw(s.t, "take at once") {
 		s.take()
@@ -192,7 +192,7 @@ func TestALeaderIsNotToldOfItsOwnLog(t *testing.T) {
 }
 
 // The leader has logged that a node is gone, perhaps because its API server did not have the resource for a while. The
-// standby was told of the node once, and keeps no copy of it: it lists the nodes again when it leads.
+// standby has heard about the node once, and keeps no copy of it: it lists the nodes again when it leads.
 func TestWhatTheLogLacksIsListedAgain(t *testing.T) {
 	s := newServer(t)
 	defer s.close()
@@ -234,7 +234,7 @@ func TestWhatTheLogLacksIsListedAgain(t *testing.T) {
 	}
 }
 
-// What a list had when it came over the wire may be in the log then, and gone from it when the list is complete.
+// An object of a list may be in the log when it comes over the wire, and gone from it when the list is complete.
 func TestWhatIsLoggedDuringAListMayGo(t *testing.T) {
 	w, stores := alone(t)
 	w.following.Store(new([]byte))
@@ -262,8 +262,8 @@ func TestWhatIsLoggedDuringAListMayGo(t *testing.T) {
 	}
 }
 
-// A node came and went before the standby read that the leader had logged it, and the leader was gone before it logged
-// the end: the standby does.
+// A node came and went before the standby read that the leader had logged it. The leader was gone before it logged the
+// deletion: the standby does.
 func TestWhatWasLoggedAfterItsEndIsDeleted(t *testing.T) {
 	w, stores := alone(t)
 	w.following.Store(new([]byte))

@@ -28,8 +28,8 @@ type kind struct {
 	own *eventlog.OwnResource
 }
 
-// kinds are all resources of the log, in the order of the reconciling step: what others refer to first, nodes before
-// pods, pods last. Such resources as Namespaces do not decide alone whether a pod can be placed.
+// kinds are all resources of the log, in the order of the reconciling step: first the objects that others refer to,
+// nodes before pods, pods last. Such resources as Namespaces do not decide alone whether a pod can be placed.
 var kinds = []kind{
 	{eventlog.Namespaces, func(c kubernetes.Interface) source { return typed(c.CoreV1().Namespaces()) }, false, nil},
 	{eventlog.PriorityClasses,
@@ -83,8 +83,8 @@ var places = func() map[eventlog.Resource]int {
 	return m
 }()
 
-// kindsWith returns all kinds, those of plugins last: so the places of the others are the same in every Watch. own are
-// as eventlog.CompleteOwn returns them.
+// kindsWith returns all kinds, with the kinds of plugins last: so the places of the others are the same in every Watch.
+// own are as eventlog.CompleteOwn returns them.
 func kindsWith(own []eventlog.OwnResource) []kind {
 	all := slices.Clone(kinds)
 	for i := range own {
@@ -129,7 +129,7 @@ type source struct {
 	watch func(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// lister is what the clients of resources have.
+// lister has the methods that the clients of resources have in common.
 type lister[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (apiwatch.Interface, error)
@@ -142,7 +142,7 @@ func typed[L runtime.Object](c lister[L]) source {
 	return source{list, c.Watch}
 }
 
-// asListWatch returns the source as a reflector wants it, of which told learns how every request went.
+// asListWatch returns the source as a reflector wants it. told learns how every request went.
 func (s source) asListWatch(client any, told func(verb string, streamed bool, err error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {

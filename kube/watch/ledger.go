@@ -12,35 +12,35 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// digest stands for an object's trimmed encoding.
+// digest identifies an object's trimmed encoding.
 type digest [16]byte
 
-// version says which object it is, and what scheduling reads of it.
+// version identifies an object and the parts of it that scheduling reads.
 type version struct {
 	uid types.UID
 	sum digest
 }
 
-// A ledger holds by resource and name what the log has and what waits to be taken. Of one resource one goroutine at a
-// time may tell it changes; all else may happen beside each other.
+// A ledger holds, by resource and name, the versions that the log has and the changes that wait to be taken. Only one
+// goroutine at a time may report changes of a resource; all else may happen concurrently.
 type ledger struct {
 	mu    sync.Mutex
 	kinds []kind
 	// books is by the resource's place in the order.
 	books []map[types.NamespacedName]*account
-	// queue holds what waits, in the order of the latest change: a ring, of which this is the start and end.
+	// queue holds the waiting changes, in the order of the latest change: a ring, of which this is the start and end.
 	queue waiting
 	size  int
 	taken bool // the reconciling step is done
 	count []Counts
 }
 
-// An account is what is known of one name.
+// An account holds the facts about one name.
 type account struct {
 	logged version // what the log has, if it has one
 	known  bool
-	told   bool     // the cluster has it, by what it told last
-	wait   *waiting // nil: the cluster has what the log has, or is about to, see follow.go
+	told   bool     // the cluster has it, by its last report
+	wait   *waiting // nil: the log has the cluster's version, or is about to, see follow.go
 }
 
 // waiting is a difference between the cluster and the log.
@@ -49,9 +49,9 @@ type waiting struct {
 	place      int // of the resource in the order
 	name       types.NamespacedName
 	account    *account
-	// end is how the pod that the log has ended; nil if that is not known, or it has not ended.
+	// end is the final state of the pod that the log has; nil if that is not known, or the pod has not ended.
 	end *corev1.Pod
-	// object is what the cluster has, as it will be logged; nil if there is none.
+	// object is the object in the cluster, as it will be logged; nil if there is none.
 	object eventlog.Object
 	now    version // of object
 }
@@ -67,8 +67,8 @@ func newLedger(all []kind) *ledger {
 	return l
 }
 
-// isLogged reports whether v is what the log has, and nothing else waits. Unless another process writes the log, it
-// stays so until the caller, who is the one that tells of this resource, tells of a change.
+// isLogged reports whether the log has version v, and no change waits. Unless another process writes the log, it stays
+// so until the next change, which only the caller reports for this resource.
 func (l *ledger) isLogged(place int, name types.NamespacedName, v version) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *ledger) isLogged(place int, name types.NamespacedName, v version) bool 
 	return a != nil && a.wait == nil && a.known && a.logged == v
 }
 
-// has reports whether the cluster has an object of the name, by what it told last.
+// has reports whether the cluster has an object of the name, by its last report.
 func (l *ledger) has(place int, name types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +125,8 @@ func (l *ledger) upsert(place int, name types.NamespacedName, v version, object 
 	w.object, w.now = object, v
 }
 
-// remove takes in that the cluster has no object of the name. end, if it is not nil, is how the pod ended that was
-// there.
+// remove notes that the cluster has no object of the name. If end is not nil, it is the final state of the pod of that
+// name.
 func (l *ledger) remove(place int, name types.NamespacedName, end *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *ledger) remove(place int, name types.NamespacedName, end *corev1.Pod) {
 	}
 }
 
-// names returns the names that the cluster had when this resource was told of last.
+// names returns the names that the cluster had at the last report about this resource.
 func (l *ledger) names(place int) []types.NamespacedName {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +172,7 @@ func (l *ledger) names(place int) []types.NamespacedName {
 	return names
 }
 
-// await returns what waits of the account, at the end of the queue.
+// await returns the waiting change of the account, at the end of the queue.
 func (l *ledger) await(place int, name types.NamespacedName, a *account) *waiting {
 	w := a.wait
 	if w == nil {
@@ -204,7 +204,7 @@ func (l *ledger) waits() int {
 	return l.size
 }
 
-// take returns what waits as inputs: from now on the log has it.
+// take returns the waiting changes as inputs: from now on the log has them.
 func (l *ledger) take() []eventlog.Payload {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,8 +230,8 @@ func (l *ledger) take() []eventlog.Payload {
 	return inputs
 }
 
-// turn returns when a resource has its turn in the reconciling step: what plugins read first, since pods may wait for
-// it.
+// turn returns when a resource has its turn in the reconciling step: first the resources that plugins read, since pods
+// may wait for them.
 func (l *ledger) turn(place int) int {
 	if l.kinds[place].own != nil {
 		return place - len(l.kinds)
@@ -239,7 +239,7 @@ func (l *ledger) turn(place int) int {
 	return place
 }
 
-// settle appends what waits as inputs, and books it as logged.
+// settle appends the waiting changes as inputs, and books them as logged.
 func (l *ledger) settle(inputs []eventlog.Payload, w *waiting) []eventlog.Payload {
 	a, resource, count := w.account, l.kinds[w.place].resource, &l.count[w.place]
 	if a.known && (w.object == nil || w.now.uid != a.logged.uid) {

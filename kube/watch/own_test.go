@@ -28,7 +28,7 @@ func quotaObject(name string, most int64) *unstructured.Unstructured {
 }
 
 // TestADeclaredResourceIsWatched begins with a server that does not have the resource, and then one that does not allow
-// to list it. What of its objects is not declared makes no entry.
+// to list it. A field that is not declared makes no entry.
 func TestADeclaredResourceIsWatched(t *testing.T) {
 	s := newServer(t)
 	s.own = kindsWith(declaredQuotas)[len(kinds):]

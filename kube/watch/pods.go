@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Pod is what of a pod's untrimmed parts is kept, as the API server told it last: what it says may be newer than what
-// the log has.
+// A Pod has the untrimmed parts of a pod that are kept, as the API server reported them last. They may be newer than
+// the pod in the log.
 type Pod struct {
 	Namespace, Name   string
 	ResourceVersion   string

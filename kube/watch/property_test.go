@@ -17,8 +17,8 @@ import (
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// model is a world of pods and nodes, and what a Watch is told of it: every change, or after some that it missed a
-// list.
+// model is a world of pods and nodes, and the reports to a Watch about it: every change, or a list after some changes
+// that it missed.
 type model struct {
 	t      *rapid.T
 	watch  *Watch
@@ -28,11 +28,11 @@ type model struct {
 	behind map[eventlog.Resource]bool // changes were missed
 	uids   int
 
-	changed func(res eventlog.Resource, obj eventlog.Object, gone bool) // is told of each change, unless it is nil
-	taken   func([]eventlog.Payload)                                    // is told what was taken, unless it is nil
+	changed func(res eventlog.Resource, obj eventlog.Object, gone bool) // hears each change, unless it is nil
+	taken   func([]eventlog.Payload)                                    // hears what was taken, unless it is nil
 }
 
-// begin makes a Watch that knows what the log has, and gives it the first lists.
+// begin makes a Watch that knows the objects of the log, and gives it the first lists.
 func (m *model) begin() {
 	m.beginAs(false)
 	m.listAll()
@@ -149,8 +149,8 @@ func (m *model) change() {
 	m.tell(res, obj, false)
 }
 
-// take applies what there is to take. What was needed is two inputs for a name that has another object than the log
-// had, one for one that has changed, and none for others.
+// take applies all waiting changes. A name that has another object than the log had needs two inputs, a name whose
+// object has changed needs one, and others need none.
 func (m *model) take() {
 	had := maps.Clone(m.state.text)
 	uids := map[string]types.UID{}

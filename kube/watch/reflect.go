@@ -18,27 +18,27 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// timing says how long is waited for what.
+// timing has the waiting times.
 type timing struct {
 	// poll is between two questions whether the API server has a resource.
 	poll time.Duration
 	// retry is after the first of several failures, and most after later ones.
 	retry, most time.Duration
-	// healthy is how long a watch has to have lasted for its end to count as a first failure.
+	// healthy is the time that a watch has to have lasted for its end to count as a first failure.
 	healthy time.Duration
 }
 
 var usualTiming = timing{poll: 10 * time.Second, retry: 200 * time.Millisecond, most: 20 * time.Second,
 	healthy: time.Minute}
 
-// goneAnswers is how often in a row the API server must say that it does not have a resource before the objects that
-// the log has of it count as deleted.
+// goneAnswers is the number of times in a row that the API server must say that it does not have a resource. After that
+// the objects that the log has of it count as deleted.
 const goneAnswers = 3
 
-// quiet returns ctx with a logger for client-go that says nothing: what a person should know is reported.
+// quiet returns ctx with a silent logger for client-go: a report has everything that a person should know.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
-// reflect keeps the ledger told of one resource until ctx ends.
+// reflect keeps the ledger up to date about one resource until ctx ends.
 func (w *Watch) reflect(ctx context.Context, place int) {
 	s := &store{watch: w, place: place, kind: w.kinds[place]}
 	s.encoder.Own = eventlog.NewOwnTrim(w.opts.Own)
@@ -79,7 +79,7 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 		case apierrors.IsNotFound(err):
 			gone.Store(true)
 		case streamed && err != nil && !isUnreachable(err) && !apierrors.IsTooManyRequests(err):
-			// A list follows, and says what there is to say.
+			// A list follows, and reports any failure.
 		case err == nil && streamed:
 			w.told(s.place, "list", nil)
 			w.told(s.place, "watch", nil)
@@ -97,7 +97,7 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 		began := time.Now()
 		attempt, cancel := context.WithCancel(ctx)
 		w.again[s.place].Store(&cancel)
-		// What failed was told already: client-go's error adds nothing to it.
+		// The failure was reported already: client-go's error adds nothing to it.
 		_ = r.ListAndWatchWithContext(attempt)
 		cancel()
 		if time.Since(began) > w.timing.healthy {
@@ -161,8 +161,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// endingClock is the real clock, but whoever waits by it goes on when ctx ends. A reflector waits before it tries a
-// watch again, and would hold Run up for as long.
+// endingClock is the real clock, except that its waits end when ctx ends. A reflector waits before it tries a watch
+// again, and would hold Run up for as long.
 type endingClock struct {
 	clock.RealClock
 	ctx context.Context

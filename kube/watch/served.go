@@ -15,14 +15,14 @@ var gangKinds = []eventlog.Resource{
 	eventlog.KAIPodGroups,
 }
 
-// served is which resources the API server has, as far as it was asked.
+// served knows which resources the API server has, as far as it was asked.
 type served struct {
 	mu  sync.Mutex
 	has map[eventlog.Resource]bool
 }
 
-// noteServed notes whether the API server has a resource, and reports it: of the resources that declare gangs once it
-// is known of all of them, of others if they are missing, and of all when it changes.
+// noteServed notes whether the API server has a resource, and reports it. It reports the resources that declare gangs
+// once the answer for all of them has come, others if they are missing, and every resource when the answer changes.
 func (w *Watch) noteServed(res eventlog.Resource, has bool) {
 	if message := w.served.note(res, has); message != "" {
 		w.opts.Report(message)
@@ -53,7 +53,7 @@ func (s *served) note(res eventlog.Resource, has bool) string {
 	return ""
 }
 
-// gangs says what declares gangs, once that is known.
+// gangs reports the resources that declare gangs, once they are known.
 func (s *served) gangs() string {
 	atWork, missing := []string{}, []string{}
 	for _, res := range gangKinds {

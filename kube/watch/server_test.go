@@ -23,8 +23,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// apiServer is as much of an API server as reflectors ask for: discovery, lists, watches from a resource version or
-// with the list before them, bookmarks, and 410 for what is too old. It speaks JSON.
+// apiServer is a fake API server with as much as reflectors ask for. It serves discovery, lists, and bookmarks. It
+// serves watches from a resource version or with the list before them, and answers 410 for a version that is too old.
+// It speaks JSON.
 type apiServer struct {
 	t    testing.TB
 	http *httptest.Server
@@ -157,7 +158,7 @@ func (s *apiServer) breakWatches(res eventlog.Resource, forget bool) {
 	})
 }
 
-// times returns how often a verb was asked of a resource.
+// times returns the number of requests with a verb for a resource.
 func (s *apiServer) times(verb string, res eventlog.Resource) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +317,7 @@ func event(kind string, object []byte) []byte {
 	return fmt.Appendf(nil, `{"type":%q,"object":%s}`+"\n", kind, object)
 }
 
-// stream sends what changes until the client goes or the watch is broken.
+// stream sends changes until the client goes or the watch is broken.
 func (s *apiServer) stream(w http.ResponseWriter, r *http.Request, k kind, first [][]byte, from, broken int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// store is what the reflector of one resource writes to. Its methods are called by one goroutine at a time.
+// The reflector of one resource writes to a store. Its methods are called by one goroutine at a time.
 type store struct {
 	watch   *Watch
 	place   int
@@ -28,11 +28,11 @@ type store struct {
 
 var _ cache.TransformingStore = (*store)(nil)
 
-// An arrival is what is kept of an object that has come.
+// An arrival holds the parts of an object that has come that are kept.
 type arrival struct {
 	name types.NamespacedName
 	now  version
-	// object is what will be logged; nil if the log has it.
+	// object will be logged; nil if the log has it.
 	object eventlog.Object
 	// finished: it is a pod that has ended; end is its last state if the log knows the pod.
 	finished bool
@@ -125,7 +125,7 @@ func (s *store) Replace(objects []any, _ string) error {
 // Resync implements cache.ReflectorStore; the reflector is not asked for it.
 func (s *store) Resync() error { return nil }
 
-// book tells the ledger of an arrival. Of an object that cannot be logged the log keeps what it has.
+// book tells the ledger about an arrival. If an object cannot be logged, the log keeps its earlier version.
 func (s *store) book(a *arrival) {
 	switch {
 	case a.faulty:
@@ -136,7 +136,7 @@ func (s *store) book(a *arrival) {
 	}
 }
 
-// arrive cuts an object down to what is kept of it. After it the object itself is needed no more.
+// arrive cuts an object down to the parts that are kept. After it the object itself is no longer needed.
 func (s *store) arrive(object any) (*arrival, error) {
 	obj, ok := object.(eventlog.Object)
 	if !ok {
@@ -172,7 +172,7 @@ func (s *store) arrive(object any) (*arrival, error) {
 	return a, nil
 }
 
-// trim fills in what the log will have of an object, if it does not have it yet.
+// trim fills in the parts of an object that the log will have, if it does not have them yet.
 func (s *store) trim(a *arrival, obj eventlog.Object) (err error) {
 	if s.buffer, err = s.encoder.AppendTrimmed(s.buffer[:0], s.kind.resource, obj); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *store) trim(a *arrival, obj eventlog.Object) (err error) {
 	if err != nil {
 		return err
 	}
-	// The state has no number that cannot be computed with, and the versions of what is known are the state's.
+	// The state has no number that cannot be computed with, and the versions of known objects are the state's.
 	if bounded := cluster.BoundNumbers(logged.Object); bounded != logged.Object {
 		if s.buffer, err = eventlog.AppendObject(s.buffer[:0], bounded); err != nil {
 			return err
@@ -222,7 +222,7 @@ func (s *store) refuse(a *arrival, err error) {
 		"change or delete the object", s.kind.resource, a.name, err))
 }
 
-// keep keeps what is needed of an object besides its log.
+// keep keeps the parts of an object that are needed besides its log.
 func (s *store) keep(a *arrival) {
 	if kept := s.watch.whole[s.place]; kept != nil && a.whole != nil {
 		_ = kept.Update(a.whole) // its key is found as the object's name was
@@ -237,7 +237,7 @@ func (s *store) keep(a *arrival) {
 	}
 }
 
-// keepAll keeps what is needed of all objects that there are.
+// keepAll keeps the needed parts of all objects in the cluster.
 func (s *store) keepAll(arrivals []*arrival) {
 	if len(s.faulty) > 0 {
 		faulty := map[types.UID]string{}

@@ -20,7 +20,7 @@ type troubles struct {
 	failing map[attempt]string
 }
 
-// attempt is what is tried for a resource: discover, list or watch.
+// attempt names a kind of request for a resource: discover, list or watch.
 type attempt struct {
 	resource eventlog.Resource
 	verb     string
@@ -37,7 +37,7 @@ func (w *Watch) told(place int, verb string, err error) {
 	}
 }
 
-// note notes how a request went, and returns what is to be reported, if anything is.
+// note notes how a request went, and returns the message to report, if there is one.
 func (t *troubles) note(of attempt, group schema.GroupVersionResource, err error) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *troubles) isUnreachable() bool {
 	return false
 }
 
-// describe says what fails and what to do about it.
+// describe names the failure and its remedy.
 func (t *troubles) describe(of attempt, group schema.GroupVersionResource, err error) string {
 	switch {
 	case apierrors.IsForbidden(err) && of.verb != "discover":
@@ -95,7 +95,7 @@ func (t *troubles) describe(of attempt, group schema.GroupVersionResource, err e
 	return fmt.Sprintf("%s: %s fails, and is tried again: %v", of.resource, of.verb, err)
 }
 
-// reasonOf returns what two failures have in common that are one trouble.
+// reasonOf returns the common part of failures that count as one trouble.
 func reasonOf(err error) string {
 	if isUnreachable(err) {
 		return unreachable
@@ -113,7 +113,7 @@ func isUnreachable(err error) bool {
 			utilnet.IsTimeout(err) || strings.Contains(err.Error(), "dial "))
 }
 
-// isExpired reports whether a request asked for a state that the API server does not have any more, or not yet. The
+// isExpired reports whether a request asked for a state that the API server no longer has, or does not have yet. The
 // reflector asks again for another one.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)

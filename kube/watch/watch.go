@@ -19,30 +19,30 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Options is what a Watch works with.
+// Options configure a Watch.
 type Options struct {
 	// Client lists and watches everything but custom resources, and discovers what the API server has. It should ask
 	// for protobuf.
 	Client kubernetes.Interface
-	// Config is how to reach the API server for custom resources; what it says of content types is not used.
+	// Config tells how to reach the API server for custom resources; its content types are not used.
 	Config *rest.Config
 	// Own are the resources that the configuration declares because plugins read them, as eventlog.CompleteOwn returns
 	// them.
 	Own []eventlog.OwnResource
-	// Known is what the recovered state has, as cluster.State.Objects gives it; nil for nothing. New reads it to its
-	// end.
+	// Known yields the objects of the recovered state, as cluster.State.Objects gives them; nil for none. New reads it
+	// to its end.
 	Known iter.Seq2[eventlog.Resource, eventlog.Object]
-	// Following says that another process writes the log meanwhile: Logged tells what stands in it, behind what Known
-	// has, and Lead says when this process writes it. Take returns nothing before.
+	// Following says that another process writes the log meanwhile: Logged reports its entries, after the objects of
+	// Known, and Lead says when this process writes it. Take returns nothing before.
 	Following bool
 	// WholeNodes has nodes kept as they are, see Watch.Whole.
 	WholeNodes bool
-	// Report is told, in a line each, what a person should know; nil is not called. It is called from several
-	// goroutines, one at a time.
+	// Report receives, in a line each, the facts that a person should know; nil is not called. It is called from
+	// several goroutines, one at a time.
 	Report func(message string)
 }
 
-// A Watch gives what changes in a cluster as inputs. Its methods may be called by several goroutines.
+// A Watch returns the changes in a cluster as inputs. Its methods may be called by several goroutines.
 type Watch struct {
 	opts   Options
 	kinds  []kind
@@ -62,13 +62,13 @@ type Watch struct {
 	reporting sync.Mutex
 	troubles  troubles
 	served    served
-	// following is the encoding of what is logged, while another process writes the log; nil if none does.
+	// following is the encoding of the logged objects, while another process writes the log; nil if none does.
 	following atomic.Pointer[[]byte]
 	// again ends the watch of a resource, by its place in kinds: a list follows.
 	again []atomic.Pointer[context.CancelFunc]
 }
 
-// New returns a Watch that has read what is known.
+// New returns a Watch that has read Known.
 func New(opts Options) (*Watch, error) {
 	all := kindsWith(opts.Own)
 	w := &Watch{
@@ -138,8 +138,8 @@ func (w *Watch) know(encoding []byte, res eventlog.Resource, obj eventlog.Object
 	return encoding, nil
 }
 
-// Run watches until ctx ends, and returns when all its goroutines are gone. It can be called once. Nothing that the API
-// server answers ends it: what fails is reported and tried again.
+// Run watches until ctx ends, and returns when all its goroutines are gone. It can be called once. No answer of the API
+// server ends it: a failure is reported and tried again.
 func (w *Watch) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return errors.New("run a watch: it was run before")
@@ -159,9 +159,9 @@ func (w *Watch) Synced() <-chan struct{} { return w.synced }
 // changes. Nothing comes before Synced. It is for one receiver.
 func (w *Watch) Changed() <-chan struct{} { return w.wake }
 
-// Take returns what has changed since the last call, as inputs: Upserted and Deleted. From then on the log has it:
-// the caller must not lose it. Before Synced there is nothing. What the first call returns brings the recovered state
-// to what the cluster has.
+// Take returns the changes since the last call, as inputs: Upserted and Deleted. From then on the log has them: the
+// caller must not lose them. Before Synced there are none. The inputs of the first call bring the recovered state to
+// the state of the cluster.
 func (w *Watch) Take() []eventlog.Payload {
 	if w.following.Load() != nil {
 		return nil
@@ -174,17 +174,17 @@ func (w *Watch) Take() []eventlog.Payload {
 	}
 }
 
-// Pod returns what the API server told last of a pod that is there and not finished.
+// Pod returns a pod as the API server reported it last; false for one that is finished or gone.
 func (w *Watch) Pod(uid types.UID) (Pod, bool) { return w.pods.get(uid) }
 
-// Node reports whether the cluster has the node, by what the API server told last.
+// Node reports whether the cluster has the node, by the last report of the API server.
 func (w *Watch) Node(name string) bool {
 	return w.ledger.has(places[eventlog.Nodes], types.NamespacedName{Name: name})
 }
 
-// Whole returns an object as the API server told it last, with everything but its managed fields; nil if there is none.
-// Volumes, claims and the three kinds of pod groups are kept so, nodes with WholeNodes, and nothing else. It must
-// not be changed.
+// Whole returns an object as the API server reported it last, with everything but its managed fields; nil if there is
+// none. It has volumes, claims and the three kinds of pod groups, nodes with WholeNodes, and nothing else. The object
+// must not be changed.
 func (w *Watch) Whole(res eventlog.Resource, namespace, name string) eventlog.Object {
 	place, ok := w.places[res]
 	if !ok || w.whole[place] == nil {
@@ -219,7 +219,7 @@ func (w *Watch) Counts() iter.Seq2[eventlog.Resource, Counts] {
 	}
 }
 
-// Waiting returns how many objects differ from what the log has.
+// Waiting returns the number of objects that differ from their version in the log.
 func (w *Watch) Waiting() int { return w.ledger.waits() }
 
 // changed says that there may be something to take.

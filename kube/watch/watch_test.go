@@ -28,10 +28,10 @@ import (
 
 var hasty = timing{poll: time.Millisecond, retry: time.Millisecond, most: 5 * time.Millisecond, healthy: time.Hour}
 
-// patience is how long a test waits for what must come.
+// patience is the longest wait of a test for a change.
 const patience = time.Minute
 
-// watched is a Watch of a server, with the state of whoever takes from it.
+// watched is a Watch of a server, with the state of the test that takes from it.
 type watched struct {
 	*Watch
 	t      testing.TB
@@ -41,7 +41,7 @@ type watched struct {
 	report []string
 }
 
-// watchServer runs a Watch that begins with what is known.
+// watchServer runs a Watch that begins with known objects.
 func watchServer(t testing.TB, s *apiServer, known *logState) *watched {
 	t.Helper()
 	return watchServerOf(t, s, known, nil)
@@ -105,7 +105,7 @@ func (w *watched) sync() []string {
 	return w.take()
 }
 
-// take takes what there is, and returns it as text.
+// take takes the waiting changes, and returns them as text.
 func (w *watched) take() []string {
 	w.t.Helper()
 	return w.state.apply(w.Take())
@@ -139,14 +139,14 @@ func (w *watched) awaitReport(part string) {
 	})
 }
 
-// logState is what somebody has who applies what was taken.
+// logState is the state of a reader who applies every input that was taken.
 type logState struct {
 	t    tester
 	has  map[string]eventlog.Object
 	text map[string][]byte
 }
 
-// tester is what a test and a property have in common.
+// tester has the methods that a test and a property have in common.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -171,7 +171,7 @@ func (s *logState) all() iter.Seq2[eventlog.Resource, eventlog.Object] {
 	}
 }
 
-// apply applies inputs as a Machine does, refuses those that change nothing, and returns them as text.
+// apply applies inputs as a Machine does, refuses inputs that change nothing, and returns them as text.
 func (s *logState) apply(inputs []eventlog.Payload) []string {
 	s.t.Helper()
 	var lines []string
@@ -410,7 +410,7 @@ func TestADeletionThatNoWatchToldOfIsFoundByTheNextList(t *testing.T) {
 			s.delete(eventlog.Pods, "ns", "a")
 			s.delete(eventlog.Pods, "ns", "b")
 			s.put(pod("b", "b2"), pod("d", "d1"))
-			s.breakWatches(eventlog.Pods, true) // the watch that goes on from here is answered with 410
+			s.breakWatches(eventlog.Pods, true) // the watch that resumes from here is answered with 410
 			s.edit(func() { s.stalled[eventlog.Pods] = false })
 			same(t, w.takeUntil("+ pods ns/d d1"),
 				"- pods ns/a a1", "- pods ns/b b1", "+ pods ns/b b2", "+ pods ns/d d1")

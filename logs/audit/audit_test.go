@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
-// parties are a log of 120 entries, and the key of whoever signs it.
+// parties are a log of 120 entries, and the key of its signer.
 type parties struct {
 	log         *logs.Source
 	entries     []eventlog.Entry
@@ -374,7 +374,7 @@ func TestALogThatEndsBeforeACheckpointIsNotCalledAnotherOne(t *testing.T) {
 	}
 }
 
-// Each checkpoint is told of once, also where the entries up to one of them cannot be read.
+// Each checkpoint is reported once, also where the entries up to one of them cannot be read.
 func TestNoCheckpointIsPassedOverWhereEntriesCannotBeRead(t *testing.T) {
 	p := newParties(t)
 	var files []string

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// Checked says what Check has found to hold.
+// Checked has the facts that Check has proven.
 type Checked struct {
 	// Proven is "inclusion", "placement", "consistency", or "checkpoint".
 	Proven string `json:"proven"`
@@ -28,7 +28,7 @@ type Checked struct {
 	Checkpoints []CheckpointReport `json:"checkpoints"`
 }
 
-// CheckpointReport says what a checkpoint says.
+// CheckpointReport has the content of a checkpoint.
 type CheckpointReport struct {
 	Origin string `json:"origin"`
 	Size   uint64 `json:"size"`
@@ -122,7 +122,7 @@ func newChecked(p *proof.Proven) (*Checked, error) {
 	return f, nil
 }
 
-// ReportOf returns what a checkpoint says.
+// ReportOf returns the content of a checkpoint.
 func ReportOf(c proof.Checkpoint) CheckpointReport {
 	return CheckpointReport{c.Origin, c.Size, c.Root.String(), hex.EncodeToString(c.Chain[:])}
 }

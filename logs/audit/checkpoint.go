@@ -23,8 +23,8 @@ func ReadSigner(file string) (note.Signer, error) {
 	return signer, nil
 }
 
-// Checkpoint returns the signed checkpoint of the log's first at entries, of all if at is 0. Of a log that is known to
-// be damaged at has to be given.
+// Checkpoint returns the signed checkpoint of the log's first at entries, of all if at is 0. For a log that is known to
+// be damaged, at has to be given.
 func Checkpoint(log *logs.Source, signer note.Signer, at uint64) ([]byte, error) {
 	var msg []byte
 	err := proving(log, func(p *proof.Prover, end logEnd) error {
@@ -45,7 +45,7 @@ func Checkpoint(log *logs.Source, signer note.Signer, at uint64) ([]byte, error)
 	return msg, err
 }
 
-// A logEnd is where a log ends of which something is to be signed or proven.
+// A logEnd is the end of a log, up to which entries are signed or proven.
 type logEnd struct {
 	log    *logs.Source
 	last   uint64 // the last entry that can be read

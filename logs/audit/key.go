@@ -16,7 +16,7 @@ import (
 func PublicFile(private string) string { return private + ".pub" }
 
 // WriteKey writes the private key to a new file, and the public one to PublicFile of it. It makes both, durably, or
-// none. A file that is there already is left alone, and is a *logs.RequestError.
+// none. A file that exists already is left alone, and is a *logs.RequestError.
 func WriteKey(private string, key proof.Key) error {
 	if err := writeNew(private, key.Private, 0o600); err != nil {
 		return err

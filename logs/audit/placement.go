@@ -62,8 +62,8 @@ func findPlacement(ctx context.Context, log *logs.Source, namespace, name string
 	return last.seqs, nil
 }
 
-// answered takes in the result of a bind. It is that of the placement if it names the Decision that let the pod go on,
-// or none, as in logs from before results named one.
+// answered takes in the result of a bind. It is the result of the placement if it names the Decision that released the
+// pod, or none, as in logs from before results named one.
 func (p *placing) answered(seq uint64, r *eventlog.BindResult) {
 	if p == nil || !p.released || p.bound || r.UID != p.uid || r.Node != p.decision.Node {
 		return
@@ -73,8 +73,7 @@ func (p *placing) answered(seq uint64, r *eventlog.BindResult) {
 	}
 }
 
-// decided returns what is known of the placement after a Decision. own says that the Decision is on the pod in
-// question.
+// decided returns the placement after a Decision. own says that the Decision is on the pod in question.
 func (p *placing) decided(seq uint64, d *eventlog.Decision, own bool) *placing {
 	if p != nil && !p.released {
 		if proof.Releases(d, p.decision) {
@@ -95,7 +94,7 @@ func (p *placing) decided(seq uint64, d *eventlog.Decision, own bool) *placing {
 	}
 }
 
-// PlacementReport says what a proof of a placement has shown.
+// PlacementReport has the steps that a proof of a placement has shown.
 type PlacementReport struct {
 	Pod   string `json:"pod"`
 	UID   string `json:"uid"`
@@ -103,7 +102,7 @@ type PlacementReport struct {
 	Node  string `json:"node"`
 	// Decided chose the node.
 	Decided PlacementStep `json:"decided"`
-	// Released let the pod go on from Permit; nil if it did not wait there.
+	// Released let the pod continue from Permit; nil if it did not wait there.
 	Released *PlacementStep `json:"released,omitempty"`
 	// Bound is the result of the bind; nil if the proof has none.
 	Bound *PlacementStep `json:"bound,omitempty"`
@@ -113,18 +112,18 @@ type PlacementReport struct {
 type PlacementStep struct {
 	Seq  uint64 `json:"seq"`
 	Time string `json:"time"`
-	// Outcome is the Decision's, or that of the bind.
+	// Outcome is the Decision's, or the bind's.
 	Outcome string `json:"outcome"`
 	// By is the pod that the releasing Decision is on, and Others how many pods it released beside this one.
 	By     string `json:"by,omitempty"`
 	Others int    `json:"others,omitempty"`
 	// Group is the gang of By.
 	Group string `json:"group,omitempty"`
-	// Message is what the result of a bind says.
+	// Message is the message in the result of a bind.
 	Message string `json:"message,omitempty"`
 }
 
-// reportPlaced returns what is said of a placement that is proven, and its entries in their public form.
+// reportPlaced returns the report on a placement that is proven, and its entries in their public form.
 func reportPlaced(p *proof.Placed) (*PlacementReport, []eventlog.Entry) {
 	r := &PlacementReport{Pod: p.Namespace + "/" + p.Name, UID: string(p.UID), Node: p.Node}
 	if p.Group != "" {

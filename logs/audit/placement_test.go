@@ -48,7 +48,7 @@ func again(name, node string) *eventlog.Decision {
 	return d
 }
 
-// TestThePlacementThatIsProvenIsTheLastOne looks for that of ml/a in logs whose payloads stand from entry 2 on.
+// TestThePlacementThatIsProvenIsTheLastOne finds the placement of ml/a in logs whose payloads begin at entry 2.
 func TestThePlacementThatIsProvenIsTheLastOne(t *testing.T) {
 	const scheduled, waiting, refused = eventlog.Scheduled, eventlog.Waiting, eventlog.Unschedulable
 	for name, tc := range map[string]struct {
@@ -227,7 +227,7 @@ func TestThePlacementThatIsProvenIsTheLastOne(t *testing.T) {
 	}
 }
 
-// TestAPlacementIsToldStepByStep compares what is said of a gang's member with its three entries.
+// TestAPlacementIsToldStepByStep compares the report on a gang's member with its three entries.
 func TestAPlacementIsToldStepByStep(t *testing.T) {
 	member := on("a", eventlog.Waiting, "n1")
 	member.Group = "train"

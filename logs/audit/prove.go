@@ -12,25 +12,25 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// A Claim is what is to be proven: that an entry is in a log (Seq and Size), how a pod came to its node (Namespace,
-// Name and Size), or that a log has grown (From and To).
-// Zeros are found out, from the checkpoints and the log.
+// A Claim is a statement to prove. It says that an entry is in a log (Seq and Size), how a pod came to its node
+// (Namespace, Name and Size), or that a log has grown (From and To). Zeros are found out, from the checkpoints and the
+// log.
 type Claim struct {
 	// Seq is an entry, and Size how many entries the log has that it is in.
 	Seq, Size uint64
-	// Namespace and Name are those of a pod. Its last placement in the log of Size entries is proven, by a proof of all
-	// entries that show it; UID, if it is not "", says which of the pods of that name.
+	// Namespace and Name identify a pod. A proof of all entries that show the pod's last placement, in the log of Size
+	// entries, proves the placement. UID, if it is not "", says which of the pods of that name.
 	Namespace, Name string
 	UID             types.UID
-	// From and To are how many entries the log had earlier and later.
+	// From and To are the numbers of entries that the log had earlier and later.
 	From, To uint64
 	// Checkpoints are files with signed checkpoints, for the proof to carry.
 	Checkpoints []string
 
-	notes [][]byte // what stands in Checkpoints
+	notes [][]byte // the content of Checkpoints
 }
 
-// Complete reads the checkpoints, and takes from them what the claim does not say. Errors in the claim are
+// Complete reads the checkpoints, and takes from them the values that the claim lacks. Errors in the claim are
 // *logs.RequestErrors.
 func (c *Claim) Complete() error {
 	var sizes []uint64
@@ -44,7 +44,7 @@ func (c *Claim) Complete() error {
 	return nil
 }
 
-// Prove proves what is claimed, once it is complete.
+// Prove proves the claim, once it is complete.
 func (c *Claim) Prove(ctx context.Context, log *logs.Source) (*proof.Proof, error) {
 	p, err := c.prove(ctx, log)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Claim) prove(ctx context.Context, log *logs.Source) (p *proof.Proof, er
 // ofEntries reports whether entries of one log are to be proven, not its growth.
 func (c *Claim) ofEntries() bool { return c.Seq > 0 || c.Name != "" }
 
-// fill takes from checkpoints of the given sizes what was not said.
+// fill takes missing values from checkpoints of the given sizes.
 func (c *Claim) fill(sizes []uint64) error {
 	switch {
 	case (c.ofEntries() || c.Size > 0) && (c.From > 0 || c.To > 0):

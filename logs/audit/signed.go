@@ -57,21 +57,21 @@ func ReadSigned(keys, files []string) ([]proof.Checkpoint, error) {
 	return list, nil
 }
 
-// A Comparison says what came of comparing a log with signed checkpoints.
+// A Comparison is the result of comparing a log with signed checkpoints.
 type Comparison struct {
 	// Agree are the checkpoints that the log agrees with.
 	Agree []CheckpointReport
-	// Mismatches are those that it does not agree with.
+	// Mismatches are the checkpoints that it does not agree with.
 	Mismatches []Mismatch
-	// NotCompared are those of which it is not known.
+	// NotCompared are the checkpoints for which that is not known.
 	NotCompared []NotCompared
 }
 
-// A MismatchKind says in which way a log is not what was signed.
+// A MismatchKind says how a log differs from the signed one.
 type MismatchKind string
 
 const (
-	// EndsBefore: the log has fewer entries than were signed. Those that it has may all be what was signed.
+	// EndsBefore: the log has fewer entries than were signed. All of its entries may be as they were signed.
 	EndsBefore MismatchKind = "EndsBefore"
 	// AnotherHistory: the log has as many entries, and they are others.
 	AnotherHistory MismatchKind = "AnotherHistory"
@@ -82,10 +82,10 @@ const (
 type Mismatch struct {
 	CheckpointReport
 	Kind MismatchKind `json:"kind"`
-	// From is the first entry that may differ, or is missing: those before it are what an earlier checkpoint has
-	// signed, or all that there are.
+	// From is the first entry that may differ, or is missing. The entries before it are as an earlier checkpoint has
+	// signed them, or they are all that exist.
 	From uint64 `json:"from"`
-	// Reason says in what the two differ.
+	// Reason says how the two differ.
 	Reason string `json:"reason"`
 }
 
@@ -96,7 +96,7 @@ const (
 	// Absent: entries that the checkpoint has signed are not there, and nothing is damaged. They are archived, come
 	// before the beginning of a bundle, or the log is somewhere else.
 	Absent NotComparedKind = "Absent"
-	// Damaged: the log is damaged before the end of what was signed.
+	// Damaged: the log is damaged before the end of the signed entries.
 	Damaged NotComparedKind = "Damaged"
 	// Unreadable: the system does not let the log be read as far.
 	Unreadable NotComparedKind = "Unreadable"
@@ -104,7 +104,7 @@ const (
 	Newer NotComparedKind = "Newer"
 	// Older: the log was written before the first release, in a format that this version does not read.
 	Older NotComparedKind = "Older"
-	// BeingWritten: the log is being written to, and its writer has not told as much.
+	// BeingWritten: the log is being written to, and its writer has not reported as many entries.
 	BeingWritten NotComparedKind = "BeingWritten"
 )
 
@@ -144,7 +144,7 @@ type NotCompared struct {
 	Err error `json:"-"`
 }
 
-// NotComparedWith says of each of the checkpoints that an error has kept a log from being compared with it.
+// NotComparedWith says for each of the checkpoints that an error has kept a log from being compared with it.
 func NotComparedWith(signed []proof.Checkpoint, err error) (list []NotCompared) {
 	for _, c := range signed {
 		list = append(list,
@@ -153,7 +153,7 @@ func NotComparedWith(signed []proof.Checkpoint, err error) (list []NotCompared) 
 	return list
 }
 
-// A MismatchError says that a log is not what was signed.
+// A MismatchError says that a log differs from the signed one.
 type MismatchError struct {
 	Path       string
 	Mismatches []Mismatch
@@ -178,7 +178,7 @@ func (e *MismatchError) Error() string {
 	return text
 }
 
-// Advice says what to do about the mismatch.
+// Advice returns the remedy for the mismatch.
 func (e *MismatchError) Advice() string {
 	var lines []string
 	is := func(kind MismatchKind) func(Mismatch) bool {
@@ -201,13 +201,13 @@ func (e *MismatchError) Advice() string {
 	return strings.Join(append(lines, "Keep the checkpoint and this log as they are, and "+look), "\n")
 }
 
-// Rest says why there may be entries behind those that were verified. Its zero value says that there are none.
+// Rest says why there may be entries behind the verified ones. Its zero value says that there are none.
 type Rest struct {
 	Kind   NotComparedKind
 	Reason string
 }
 
-// Log is what is compared with signed checkpoints.
+// Log can be compared with signed checkpoints.
 type Log interface {
 	eventlog.RecordReader
 	// First returns the number of the first entry that can be read.

@@ -41,7 +41,7 @@ func indexed(t *testing.T, path string, entries []eventlog.Entry, span int) (ran
 	return ranges
 }
 
-// told takes the survey of a log, and returns with it how many entries its index had to read, and what was reported.
+// told takes the survey of a log. It returns with it the number of entries that its index had to read, and the reports.
 func told(t *testing.T, path string) (r *Report, read uint64, reported string) {
 	t.Helper()
 	log, err := logs.Options{Report: func(message string) { reported += message + "\n" }}.Open(t.Context(), path)

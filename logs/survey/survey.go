@@ -25,7 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
-// A Report says what a log holds.
+// A Report describes the content of a log.
 type Report struct {
 	Path    string `json:"path"`
 	Entries uint64 `json:"entries"`
@@ -34,15 +34,15 @@ type Report struct {
 	LastSeq  uint64 `json:"lastSeq"`
 	// Snapshots are the entries of which the state is kept.
 	Snapshots []uint64 `json:"snapshots,omitempty"`
-	// Files is how many files the log has, Bytes how long they are together, without archived ones and snapshots.
+	// Files is the number of files of the log, Bytes their length together, without archived ones and snapshots.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Messages is how many messages a log in a stream has, which has no files.
+	// Messages is the number of messages of a log in a stream, which has no files.
 	Messages int `json:"messages,omitempty"`
-	// BytesPerDay is how fast the files grew, on average; 0 if they are too young or too small to tell, or part of what
-	// is read.
+	// BytesPerDay is the average growth of the files; 0 if they are too young or too small to tell, or only a part of
+	// the log is read.
 	BytesPerDay int64 `json:"bytesPerDay,omitempty"`
-	// Bundle is what a bundle says of itself.
+	// Bundle is a bundle's own description.
 	Bundle *bundle.Manifest `json:"bundle,omitempty"`
 	// First and Last are the times of the first and of the last entry, Span the seconds between them.
 	First string  `json:"first,omitempty"`
@@ -52,7 +52,7 @@ type Report struct {
 	Kinds     map[string]uint64 `json:"kinds"`
 	Resources map[string]uint64 `json:"resources"`
 	Outcomes  map[string]uint64 `json:"outcomes"`
-	// Before is the epoch that had begun before the first entry that can be read, as far as a snapshot tells: without
+	// Before is the epoch that had begun before the first entry that can be read, as far as a snapshot tells. It lacks
 	// its entry, its time, its ID, its version and its format. nil if there is none.
 	Before *Epoch  `json:"before,omitempty"`
 	Epochs []Epoch `json:"epochs"`
@@ -66,13 +66,13 @@ type Epoch struct {
 	ID      string `json:"id"`
 	Version string `json:"version"`
 	Format  uint32 `json:"format"`
-	// Behaviour is the number of the rules by which the epoch was decided.
+	// Behaviour is the number of the rules that the epoch's decisions follow.
 	Behaviour uint32 `json:"behaviour"`
 	// FeatureGates are Kubernetes' feature gates that were not at their defaults.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// Plugins are those that the epoch's configuration enables, sorted, and AddedPlugins those among them that Rollcall
-	// does not have itself. MissingPlugins are those that the configuration names and this program does not have: with
-	// any, the epoch can be read, and cannot be replayed or explained.
+	// Plugins are the plugins that the epoch's configuration enables, sorted. AddedPlugins are the plugins among them
+	// that Rollcall does not have itself. MissingPlugins are named by the configuration, and this program does not have
+	// them: with any, the epoch can be read, and cannot be replayed or explained.
 	Plugins        []string `json:"plugins,omitempty"`
 	AddedPlugins   []string `json:"addedPlugins,omitempty"`
 	MissingPlugins []string `json:"missingPlugins,omitempty"`
@@ -119,7 +119,7 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	return r, nil
 }
 
-// take notes what was counted, for a program that has some plugins.
+// take notes the counts, for a program that has some plugins.
 func (r *Report) take(t *history.Tally, has framework.Registry) {
 	r.Entries, r.LastSeq = t.Entries, t.Last.Seq
 	if first, last := t.First.Time, t.Last.Time; t.Entries > 0 {
@@ -139,8 +139,8 @@ func addCounts[K comparable](sums map[string]uint64, counts map[K]uint64, name f
 	}
 }
 
-// perDay returns how many bytes a day a log grew that has so many after so many seconds; 0 if that cannot be told. A
-// file is up to 4 MiB longer than what was written to it: below ten times as much that would be more than a tenth.
+// perDay returns the number of bytes a day that a log grew if it has so many after so many seconds; 0 if that is not
+// known. A file is up to 4 MiB longer than its content: below ten times as much that would be more than a tenth.
 func perDay(bytes int64, seconds float64) int64 {
 	if seconds < time.Hour.Seconds() || bytes < 40<<20 {
 		return 0
@@ -162,7 +162,7 @@ func (r *Report) addEpoch(e eventlog.Entry, has framework.Registry) {
 	r.Epochs = append(r.Epochs, epoch)
 }
 
-// configured notes what an epoch's configuration says, to a program that has some plugins.
+// configured notes an epoch's configuration, for a program that has some plugins.
 func (e *Epoch) configured(config []byte, has framework.Registry) {
 	e.FeatureGates, e.Plugins = framework.LoggedFeatureGates(config), framework.LoggedPlugins(config)
 	e.MissingPlugins = has.Missing(config)
@@ -261,7 +261,7 @@ func (r *Report) writeEpochs(w io.Writer) error {
 	return nil
 }
 
-// writeConfigured writes what an epoch's configuration says.
+// writeConfigured writes an epoch's configuration.
 func (e *Epoch) writeConfigured(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(e.FeatureGates)) {
 		if _, err := fmt.Fprintf(w, "  feature gate %s=%t\n", name, e.FeatureGates[name]); err != nil {

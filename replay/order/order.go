@@ -19,14 +19,14 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// maxViolations is how many violations a report keeps; it counts all.
+// maxViolations is the number of violations that a report keeps; it counts all.
 const maxViolations = 100_000
 
 // Options say what is audited.
 type Options struct {
 	// From and Last are the first and the last entry that are audited. Entries before From are applied.
 	From, Last uint64
-	// Keep is how many overtakings that are allowed the report keeps; it counts all.
+	// Keep is the number of allowed overtakings that the report keeps; it counts all.
 	Keep uint64
 }
 
@@ -81,11 +81,11 @@ type refusal struct {
 // choice is an attempt under way: what it overtakes if it places its entity.
 type choice struct {
 	overtakes []passed
-	// placed says that the overtakings are reported. The attempt may go on with members beyond the minimum.
+	// placed says that the overtakings are reported. The attempt may continue with members beyond the minimum.
 	placed bool
 }
 
-// passed is an overtaking, and by which rule and with which detail it is one if it is not allowed by Nominated.
+// passed is an overtaking, with the rule and the detail that hold if it is not allowed by Nominated.
 type passed struct {
 	Overtaking
 	key       queue.Key // of the one that was overtaken
@@ -139,8 +139,8 @@ func (a *auditor) take(e eventlog.Entry) error {
 	return nil
 }
 
-// beforeDecision judges the choice that a Decision makes if it begins an attempt, and returns the entity that it is on:
-// one that is attempted, or a pod of which was held and goes on.
+// beforeDecision judges the choice that a Decision makes if it begins an attempt. It returns the Decision's entity: one
+// that is attempted, or one of which a pod was held and continues.
 func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.Key {
 	q := a.m.Queue()
 	pod := a.m.Cluster().Pod(d.UID)
@@ -166,9 +166,9 @@ func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.K
 	return by.Key()
 }
 
-// stray makes violations of the overtakings that are allowed by the rule Nominated if a pod goes to a node where no
-// Decision had room kept for it, for as long as the one that was overtaken lets nothing pass. So all pods are judged
-// that the attempt places, those beyond the minimum too.
+// stray judges a pod that goes to a node where no Decision had room kept for it. While the overtaken entity lets
+// nothing pass, that makes violations of the overtakings that the rule Nominated allows. So stray judges all pods that
+// the attempt places, also the pods beyond the minimum.
 func (a *auditor) stray(e eventlog.Entry, d *eventlog.Decision, by *queue.Entity, c *choice) {
 	if !slices.ContainsFunc(c.overtakes, func(o passed) bool { return o.Rule == Nominated && !o.strayed }) {
 		return
@@ -197,7 +197,7 @@ func (a *auditor) stray(e eventlog.Entry, d *eventlog.Decision, by *queue.Entity
 	}
 }
 
-// stillWaits reports whether an entity stands before by, and lets nothing of its lane pass, while by is attempted.
+// stillWaits reports whether an entity is ahead of by, and lets none of its lane pass, while by is attempted.
 func (a *auditor) stillWaits(key queue.Key, by *queue.Entity) bool {
 	other := a.m.Queue().Get(key)
 	if other == nil || other.State() == queue.Placed || other.State() == queue.Gated {
@@ -254,13 +254,13 @@ func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queu
 	}
 	entity := a.m.Queue().Get(key)
 	if c == nil || entity != nil && (entity.State() == queue.InFlight || !c.placed && entity.NumPlaced() > 0) {
-		return // it goes on, or its pods wait on nodes for other plugins
+		return // it continues, or its pods wait on nodes for other plugins
 	}
 	delete(a.chosen, key)
 }
 
-// mayOvertake reports whether by could be attempted, although other stands before it in its lane and was waiting for
-// its turn, because room was kept for by: something in the lane let nothing pass, and by overtakes both.
+// mayOvertake reports whether by could be attempted, although other was waiting for its turn ahead of it in its lane.
+// Room was kept for by then: something in the lane let nothing pass, and by overtakes both.
 func (a *auditor) mayOvertake(other, by *queue.Entity) bool {
 	if other.State() == queue.InFlight || !a.m.Overtakes(by, other) {
 		return false
@@ -272,8 +272,8 @@ func (a *auditor) mayOvertake(other, by *queue.Entity) bool {
 	return first != nil && a.m.Overtakes(by, first)
 }
 
-// judge says why by could be attempted although other stands before it in the queue, or which rule that violates,
-// leaving aside what is kept for by.
+// judge says why by could be attempted although other is ahead of it in the queue, or which rule that violates, leaving
+// aside what is kept for by.
 func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 	policy := a.policies[other.Profile()]
 	sameLane := policy != "" && other.Profile() == by.Profile()
@@ -406,7 +406,7 @@ func (a *auditor) keysOf(p eventlog.Payload) []queue.Key {
 		find(p.UID)
 	case *eventlog.BindResult:
 		find(p.UID)
-	case *eventlog.EvictResult: // a victim that stays may be scheduled anew, and what waits for its room be tried anew
+	case *eventlog.EvictResult: // a victim that stays may be scheduled again, and pods that wait for its room retried
 		find(p.UID)
 		find(a.m.MakesRoomFor(p.Decision)...)
 		find(a.m.WaitingBeside(p.UID)...)
@@ -471,19 +471,19 @@ func entityOf(e *queue.Entity) Entity {
 	return out
 }
 
-// place is where an entity stands in the order.
+// place is the position of an entity in the order.
 type place struct {
 	priority int32
-	time     eventlog.Time // since when, among those of its priority; 0 for never
+	time     eventlog.Time // since when, in its priority; 0 for never
 }
 
-// stands reports whether p comes before q: a higher priority, or the same one for longer. Those of one priority and
+// stands reports whether p comes before q: a higher priority, or the same one for longer. Entities of one priority and
 // time have an order too, by name; nobody is harmed by that, and it is not audited.
 func (p place) stands(q place) bool {
 	return p.priority > q.priority || p.priority == q.priority && p.time != 0 && p.time < q.time
 }
 
-// line has the entities that are not placed, in order, so that those before one are found without looking at all.
+// line has the entities that are not placed, in order: a search finds the ones before another without visiting all.
 type line struct {
 	places map[queue.Key]place
 	keys   []queue.Key // by priority, then time, then key
@@ -508,7 +508,7 @@ func compare(a, b place, x, y queue.Key) bool {
 	return queue.CompareKeys(x, y) < 0
 }
 
-// touch puts an entity where it stands by now, or takes it out if it is placed or gone.
+// touch puts an entity at its position as of now, or takes it out if it is placed or gone.
 func (l *line) touch(a *auditor, key queue.Key) {
 	if p, ok := l.places[key]; ok {
 		i := l.find(p, key)
@@ -522,7 +522,7 @@ func (l *line) touch(a *auditor, key queue.Key) {
 	}
 	p := a.placeOf(e)
 	if p.time == 0 {
-		l.idle[key] = true // it was never active: it is looked at each time until it is
+		l.idle[key] = true // it was never active: it is checked each time until it is
 	}
 	i := l.find(p, key)
 	l.keys = slices.Insert(l.keys, i, key)
@@ -536,7 +536,7 @@ func (l *line) find(p place, key queue.Key) int {
 	})
 }
 
-// before returns the entities that stand before e and are not placed, in order.
+// before returns the entities that are ahead of e and are not placed, in order.
 func (l *line) before(a *auditor, e *queue.Entity) []*queue.Entity {
 	for _, key := range sortedKeys(l.idle) {
 		l.touch(a, key)

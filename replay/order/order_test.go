@@ -43,7 +43,7 @@ spec:
 `, name, arrival, priority, cpu)
 }
 
-// reversed has the gang plugin stand the queue on its head: what should come last comes first.
+// reversed has the gang plugin reverse the queue: the last comes first.
 type reversed struct{ *coscheduling.Coscheduling }
 
 func (r *reversed) Less(a, b fwk.QueuedEntityInfo) bool { return r.Coscheduling.Less(b, a) }
@@ -135,7 +135,7 @@ func audited(t *testing.T, log *eventlog.Memory, from uint64) *Report {
 	return r
 }
 
-// contended has a pod on the only node while others of different priorities come; when it ends, one of them goes on.
+// contended has a pod on the only node while others of different priorities come; when it ends, one of them continues.
 var contended = node + pod("hog", 0, "0s", "4") + pod("low", 1, "10s", "4") + pod("high", 5, "20s", "4") +
 	pod("late", 5, "30s", "4")
 

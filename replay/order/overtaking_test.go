@@ -57,7 +57,7 @@ func at(t *testing.T, entries []eventlog.Entry, pod string) int {
 	return 0
 }
 
-// judged audits entries that were altered: they are numbered anew.
+// judged audits entries that were altered: they are numbered again.
 func judged(t *testing.T, entries []eventlog.Entry) string {
 	t.Helper()
 	cycle := uint64(0)

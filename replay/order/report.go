@@ -21,11 +21,11 @@ const (
 	Backoff Rule = "Backoff"
 	// Refused: its last attempt had failed, and nothing had come that asked for a retry.
 	Refused Rule = "Refused"
-	// NoRoom: its last attempt had failed, and a retry was owed to it once there was room for it.
+	// NoRoom: its last attempt had failed, and it was to be retried once there was room for it.
 	NoRoom Rule = "NoRoom"
 	// Reserved: the queue policy Backfill kept room for it, and others could use the rest.
 	Reserved Rule = "Reserved"
-	// Lane: it was active, and another one before it let nothing of its lane be attempted, and no room was kept for it.
+	// Lane: it was active, and another one before it let none of its lane be attempted, and no room was kept for it.
 	Lane Rule = "Lane"
 	// Asking: HTTP extenders had been asked about it, and had not answered yet.
 	Asking Rule = "Asking"
@@ -63,7 +63,7 @@ type Entity struct {
 	Kind     string `json:"kind"`
 	Name     string `json:"name"`
 	Priority int32  `json:"priority"`
-	// ActiveSince is when it was first active; "" if it never was.
+	// ActiveSince is the time at which it was first active; "" if it never was.
 	ActiveSince string `json:"activeSince,omitempty"`
 }
 
@@ -71,22 +71,22 @@ func (e Entity) String() string {
 	return fmt.Sprintf("%s %s (priority %d)", e.Kind, e.Name, e.Priority)
 }
 
-// An Overtaking is one entity placed before another that stood before it in the queue.
+// An Overtaking is one entity placed before another that was ahead of it in the queue.
 type Overtaking struct {
 	Verdict string `json:"verdict"`
 	Rule    Rule   `json:"rule"`
-	// Overtaken stood before By, which was placed.
+	// Overtaken was ahead of By, which was placed.
 	Overtaken Entity `json:"overtaken"`
 	By        Entity `json:"by"`
 	// Chosen is the entry that begins the attempt of By, and Placed the one that placed it.
 	Chosen uint64 `json:"chosen"`
 	Placed uint64 `json:"placed"`
 	Time   string `json:"time"`
-	// Refused is the entry of the Decision that refused Overtaken last, and Reasons what that Decision says; 0 if it
-	// was never refused, as far as the log is known.
+	// Refused is the entry of the Decision that refused Overtaken last, and Reasons are that Decision's reasons; 0 if
+	// it was never refused, as far as the log is known.
 	Refused uint64   `json:"refused,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
-	// Detail says more about the rule: until when, by which policy.
+	// Detail says more about the rule: until when, or the name of the policy.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -105,26 +105,25 @@ func (o *Overtaking) WriteText(w io.Writer) error {
 	return err
 }
 
-// A Report is what an audit has found.
+// A Report is the result of an audit.
 type Report struct {
 	// First and Last are the entries that were audited.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	// Attempts is how many attempts began in them, Placed how many entities these placed.
+	// Attempts is the number of attempts that began in them, Placed the number of entities that these placed.
 	Attempts uint64 `json:"attempts"`
 	Placed   uint64 `json:"placed"`
-	// Allowed and Violations count the overtakings, Rules those of each rule.
+	// Allowed and Violations count the overtakings, Rules the overtakings of each rule.
 	Allowed    uint64          `json:"allowed"`
 	Violations uint64          `json:"violations"`
 	Rules      map[Rule]uint64 `json:"rules"`
-	// Overtakings are the violations and the first of those that are allowed, in the log's order. Omitted is how many
+	// Overtakings are the violations and the first of the allowed ones, in the log's order. Omitted is the number that
 	// were left out.
 	Overtakings []Overtaking `json:"overtakings"`
 	Omitted     uint64       `json:"omitted,omitempty"`
 }
 
-// add counts an overtaking, and keeps it if there is room: keep for those that are allowed, and as many as
-// maxViolations of the others.
+// add counts an overtaking, and keeps it if there is room: keep for the allowed ones, and maxViolations for the others.
 func (r *Report) add(o Overtaking, keep uint64) {
 	r.Rules[o.Rule]++
 	room := r.Allowed < keep
@@ -164,10 +163,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// maxReasons is how many reasons of a refusal are kept.
+// maxReasons is the number of reasons of a refusal that are kept.
 const maxReasons = 3
 
-// reasonsOf returns what a Decision says of why it refused the pod.
+// reasonsOf returns the reasons that a Decision gives for its refusal of the pod.
 func reasonsOf(d *eventlog.Decision) []string {
 	var out []string
 	for i := range d.Rejections {

@@ -38,7 +38,7 @@ func (a *auditor) shortfall(e *queue.Entity) string {
 	return ""
 }
 
-// shortText says what there was too little of. Of what is free, kept is for others.
+// shortText names the resource of which there was too little. kept of the free amount is for others.
 func shortText(short cluster.Shortfall, kept int64) string {
 	unit, more := "", ""
 	if short.Resource == v1.ResourceCPU {
@@ -51,8 +51,9 @@ func shortText(short cluster.Shortfall, kept int64) string {
 		max(0, short.Free-kept), unit, more)
 }
 
-// keptFrom returns how much of a resource no pod has requested that is kept from all members of a gang that wait: for
-// nominated pods, or for the first of a lane. What is kept from some of them only counts as free.
+// keptFrom returns the amount of a resource that is kept from all waiting members of a gang, and that no pod has
+// requested. It is kept for nominated pods, or for the first of a lane. An amount that is kept from only some of them
+// counts as free.
 func (a *auditor) keptFrom(g *cluster.Group, name v1.ResourceName) (kept int64) {
 	type kind struct{ priority, life int64 } // on which it depends what is kept from a member
 	kinds := map[kind]bool{}
