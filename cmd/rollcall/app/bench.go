@@ -236,7 +236,7 @@ func writeMemProfile(path string) error {
 	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
-// benchFacts is what "rollcall bench" prints.
+// benchFacts holds the facts that "rollcall bench" prints.
 type benchFacts struct {
 	*throughput.Result
 	Cores int `json:"cores"`

@@ -111,7 +111,7 @@ func (b *coreBench) runBacklog(cmd *cobra.Command) error {
 	return b.out.write(cmd.OutOrStdout(), facts, facts.writeText)
 }
 
-// backlogFacts is what "rollcall bench --backlog" prints.
+// backlogFacts holds the facts that "rollcall bench --backlog" prints.
 type backlogFacts struct {
 	*throughput.BacklogResult
 	Cores int `json:"cores"`

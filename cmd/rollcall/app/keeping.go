@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// keeping is what is kept of a simulation, and whether it goes on with what was kept before.
+// keeping says which files a simulation writes, and whether it resumes the simulation that left its log.
 type keeping struct {
 	log         string // the directory; "" for none
 	resume      bool

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/bundles"
 )
 
-// export is what the export command is asked to do.
+// export holds the arguments of the export command.
 type export struct {
 	reading
 	file           string

@@ -45,7 +45,7 @@ func (t *target) open() error {
 	return nil
 }
 
-// write has the content written, to stdout for "-".
+// write writes the content, to stdout for "-".
 func (t *target) write(stdout io.Writer, content func(io.Writer) error) error {
 	if t.path == "-" {
 		if err := content(stdout); err != nil {

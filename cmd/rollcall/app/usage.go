@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What is said of a command line that is wrong: what was expected, with an example, or what may have been meant.
+// This file has the messages about a wrong command line: what was expected, with an example, or what was likely meant.
 
 // helpWithArgs has cmd, and all below it, say what arguments are expected where others are given.
 func helpWithArgs(cmd *cobra.Command) {
@@ -64,7 +64,7 @@ func firstExample(cmd *cobra.Command) string {
 	return first
 }
 
-// flagError says of a flag that is not known which one may have been meant.
+// flagError names the flag that was likely meant by an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -83,7 +83,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))}
 }
 
-// distance is how many letters have to be added, left out or replaced to make a of b.
+// distance returns the number of letters that have to be added, left out or replaced to make a of b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
