@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestNoNodeIsOverbookedAndNoGangIsBoundInPart adds up requests by node from nothing but the output of log cat, and
+// TestNoNodeIsOverbookedAndNoGangIsBoundInPart adds up requests by node from nothing but the output of log cat. It
 // finds no node over its allocatable at any entry, no gang bound below its minimum, and no bind without a decision
 // before it.
 func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
@@ -124,7 +124,7 @@ type accountant struct {
 	used        map[string]map[string]int64
 	pods        map[string]*accountedPod // by UID
 	minimum     map[string]int           // by group
-	going       map[string]int           // by group: members that are placed for good
+	going       map[string]int           // by group: members that are placed permanently
 	boundOf     map[string]int           // by group: members that were ever bound
 	bound       int
 	gangsBound  int
@@ -134,7 +134,7 @@ type accountant struct {
 type accountedPod struct {
 	name, group, node string
 	requests          map[string]int64
-	going             bool // decided for good, not only held
+	going             bool // decided permanently, not only held
 }
 
 func newAccountant() *accountant {

@@ -161,7 +161,7 @@ func rollcallIn(t *testing.T, env []string, args ...string) []byte {
 	return out
 }
 
-// catEach hands on what log cat prints line by line.
+// catEach calls f with each line of the output of log cat.
 func catEach(t *testing.T, log string, f func(line []byte)) {
 	t.Helper()
 	cmd := exec.Command("rollcall", "log", "cat", log)

@@ -45,7 +45,7 @@ func (e usageError) Unwrap() error { return e.err }
 // Run executes the program's root command (NewCommand) with the arguments of the process, and returns the exit code. It
 // ends the work on SIGINT and SIGTERM.
 func Run(root *cobra.Command) int {
-	klog.SetLogger(logr.Discard()) // our errors have what Kubernetes packages would log about a configuration
+	klog.SetLogger(logr.Discard()) // our errors contain the messages of Kubernetes packages about a configuration
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it is at

@@ -44,7 +44,7 @@ func ran(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	return here(t.Context(), args...)
 }
 
-// rollcall runs the command here, which must do what it is asked, and returns what it printed.
+// rollcall runs the command in this process, requires its success, and returns its output.
 func rollcall(t testing.TB, args ...string) []byte {
 	t.Helper()
 	out, complaint, code := here(t.Context(), args...)

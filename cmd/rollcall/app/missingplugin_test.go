@@ -22,8 +22,8 @@ profiles:
 - plugins: {filter: {enabled: [{name: SiteFilter}]}}
 `
 
-// TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName goes through the commands that need the plugins of a log, and
-// those that do not.
+// TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName tries the commands that need the plugins of a log, and the
+// commands that do not.
 func TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName(t *testing.T) {
 	dir := t.TempDir()
 	log, file, config := filepath.Join(dir, "jobs.log"), filepath.Join(dir, "pods.yaml"), filepath.Join(dir, "c.yaml")

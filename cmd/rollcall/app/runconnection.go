@@ -177,7 +177,8 @@ func (c *connection) still(e engine.Effect) error {
 	return fits(e.Effect, p, ok, w.Node(e.Node))
 }
 
-// fits gives the reason not to send an effect, or nil: its pod and node, as last seen in the API server, no longer allow it.
+// fits gives the reason not to send an effect, or nil: its pod and node, as last seen in the API server, no longer
+// allow it.
 func fits(e scheduler.Effect, p watch.Pod, there, node bool) error {
 	switch {
 	case !there:

@@ -18,8 +18,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// A standby holds what a process prepares before it leads: the state after the log's last entry, and watches of the
-// cluster. So when the leader is gone the process needs to read or list nothing.
+// A standby is the state that a process prepares before it leads: the scheduler's state after the log's last entry, and
+// watches of the cluster. So when the leader is gone the process needs to read or list nothing.
 //
 // It follows a log in NATS JetStream, which other processes can read while one writes it. The process makes any missing
 // part when it leads: a process that was just started has none of them.

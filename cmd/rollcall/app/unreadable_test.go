@@ -33,7 +33,7 @@ func TestAFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 	simulation := []string{"simulate", "--nodes", s.nodes, "--workload", s.workload, "--log", log, "--segment-size",
 		s.segmentSize}
 	var files, archived, segments []string
-	for try := 0; len(segments) < 3 || len(archived) == 0; try++ { // how many there are hangs on what shares an append
+	for try := 0; len(segments) < 3 || len(archived) == 0; try++ { // it depends on the entries that share an append
 		if try == 20 {
 			t.Fatalf("the log has %d segments, and %d are archived", len(segments), len(archived))
 		}
