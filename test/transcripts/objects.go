@@ -17,7 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// gpu is the resource that gpu=N stands for.
+// gpu is the resource that gpu=N means.
 const gpu = v1.ResourceName("nvidia.com/gpu")
 
 // resources returns the amounts of a node or a pod.
