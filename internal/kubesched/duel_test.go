@@ -32,8 +32,8 @@ import (
 
 var oneSeed = flag.Uint64("kubesched.seed", 0, "the only world to try")
 
-// duel is a world in which both schedulers decide. What both are told is api; ours is told through the log's encoding,
-// which leaves out what no decision is to depend on.
+// duel is a world in which both schedulers decide. Both get the objects in api. Ours gets them through the log's
+// encoding, which leaves out the fields that no decision may depend on.
 type duel struct {
 	*rand.Rand
 	tb        testing.TB
@@ -395,12 +395,12 @@ func (d *duel) endPod() {
 	}
 }
 
-// isFlying says whether a pod is about to be added to those that a claim is reserved for.
+// isFlying says whether a pod is about to be added to the pods that a claim is reserved for.
 func (d *duel) isFlying(claim string) bool {
 	return slices.ContainsFunc(d.flying, func(f flight) bool { return f.claims[claim] != nil })
 }
 
-// worldsOf is how many worlds a test tries.
+// worldsOf returns the number of worlds that a test tries.
 func worldsOf(few int) int { return fixedseed.Of(20*few, few) }
 
 // check reports what was seen too seldom.

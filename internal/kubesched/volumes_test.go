@@ -15,7 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Of pods with volumes the feasible nodes, the reasons, the scores, the node and the volumes are kube-scheduler's.
+// TestVolumesAreUpstreams compares decisions on pods with volumes: the feasible nodes, the reasons, the scores, the
+// node and the volumes must be kube-scheduler's.
 func TestVolumesAreUpstreams(t *testing.T) {
 	seen := run(t, shape{volumes: true}, worldsOf(90))
 	check(t, seen, 5, "scheduled", "volume is bound", "volume is provisioned",
