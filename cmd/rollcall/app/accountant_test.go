@@ -53,7 +53,7 @@ func audited(t *testing.T, log string) *accountant {
 	return a
 }
 
-// TestOverbookingAndGangsBoundInPartAreFound plants what the accountant must find.
+// TestOverbookingAndGangsBoundInPartAreFound plants faults that the accountant must find.
 func TestOverbookingAndGangsBoundInPartAreFound(t *testing.T) {
 	node := `{"kind":"Upserted","resource":"nodes","object":{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"2","pods":"10"}}}}`
 	pod := func(name, group string) string {
@@ -118,7 +118,7 @@ func TestOverbookingAndGangsBoundInPartAreFound(t *testing.T) {
 	}
 }
 
-// accountant knows only what log cat prints.
+// accountant knows only the output of log cat.
 type accountant struct {
 	allocatable map[string]map[string]int64 // node -> resource -> thousandths
 	used        map[string]map[string]int64
@@ -142,7 +142,7 @@ func newAccountant() *accountant {
 		pods: map[string]*accountedPod{}, minimum: map[string]int{}, going: map[string]int{}, boundOf: map[string]int{}}
 }
 
-// at walks into nested JSON objects; what is not there is nil.
+// at walks into nested JSON objects. It returns nil if a step does not exist.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		m, _ := v.(map[string]any)

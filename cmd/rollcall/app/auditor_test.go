@@ -149,9 +149,9 @@ type naiveJump struct {
 	allowed                       bool
 }
 
-// jumps returns all of a log. One is allowed if what was overtaken could not be tried, or had been tried and refused
-// and no room was freed since then. Under StrictFIFO the latter is no excuse. That is stricter than the product's
-// rules: in these worlds nothing is in backoff when another is placed.
+// jumps returns all overtakings of a log. One is allowed if the overtaken entity could not be tried, or if it had been
+// tried and refused and no room was freed since then. Under StrictFIFO the latter is no excuse. That is stricter than
+// the product's rules: in these worlds no entity is in backoff when another is placed.
 func (l *naiveLog) jumps() map[naiveJump]bool {
 	strict := strings.Contains(l.lines[1], `"queuePolicy":"StrictFIFO"`)
 	found := map[naiveJump]bool{}

@@ -267,7 +267,7 @@ func TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt(t *testing.T) {
 	}
 }
 
-// filesIn names what a directory has.
+// filesIn names the files of a directory.
 func filesIn(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -223,7 +223,7 @@ func (b *coreBench) check() error {
 	return b.out.check()
 }
 
-// writeMemProfile writes what was allocated so far, and what of it is still in use; nothing if there is no path.
+// writeMemProfile writes a profile of the memory allocated so far and of the memory still in use; none without a path.
 func writeMemProfile(path string) error {
 	if path == "" {
 		return nil

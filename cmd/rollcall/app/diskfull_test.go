@@ -74,7 +74,7 @@ func TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn(t *testing.T)
 	}, func(*survivor) {})
 }
 
-// TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn has every fsync and fdatasync fail from one on.
+// TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn makes every fsync and fdatasync fail from one on.
 func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command(

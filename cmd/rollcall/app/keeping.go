@@ -82,7 +82,7 @@ func (k keeping) simulate(cmd *cobra.Command, cluster *sim.Cluster, config []byt
 	})
 }
 
-// progress says for people what the scheduler has done.
+// progress describes the scheduler's progress for people.
 func (k keeping) progress(at simulate.Progress) string {
 	switch {
 	case !at.Live:

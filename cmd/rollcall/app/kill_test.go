@@ -85,7 +85,7 @@ func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 	}
 }
 
-// wantBeginning checks that what a process left is the beginning of the simulation left alone, and returns of how many
+// wantBeginning checks that a process left the beginning of the simulation left alone, and returns the number of its
 // entries.
 func (s *survivor) wantBeginning(t testing.TB) int {
 	t.Helper()
@@ -122,7 +122,7 @@ func killAtRandom(t *testing.T, kills int) {
 	}
 }
 
-// killer kills processes, and counts what they leave.
+// killer kills processes, and counts the states in which they leave their logs.
 type killer struct {
 	random                          *rand.Rand
 	left                            int // kills to go

@@ -161,7 +161,7 @@ func TestTheLogOfARunningSimulationIsRead(t *testing.T) {
 	}
 }
 
-// A reader has begun, and the simulation ends before it has read what that one had to tell.
+// A reader has begun, and the simulation ends before the reader has read all the entries that it reported.
 func TestAReaderOfASimulationThatEndsReadsOn(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
 		t.Run(signal.String(), func(t *testing.T) {

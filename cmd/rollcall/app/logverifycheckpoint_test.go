@@ -47,7 +47,7 @@ func signedAs(t testing.TB, signer note.Signer, c proof.Checkpoint) string {
 	return file
 }
 
-// TestVerifyComparesEverythingThatIsSigned signs what is not so, with the right key.
+// TestVerifyComparesEverythingThatIsSigned signs false statements with the right key.
 func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 	path := logstest.Segmented(t, logstest.WellFormed(40), 10)
 	log, err := logs.Options{}.Open(t.Context(), path)

@@ -30,7 +30,7 @@ type naiveRun struct {
 // never is the start of a job that does not start.
 const never = int64(-1)
 
-// naivePolicy starts of the queue, in its order, what it wants to have started now.
+// naivePolicy starts the jobs of the queue that it wants to run now, in the queue's order.
 type naivePolicy func(m *naiveMachine, queue []int) (left []int)
 
 // naiveMachine is the machine that the naive references schedule on.
@@ -215,7 +215,7 @@ func TestNaiveReferencesStartJobsAsWorkedOutByHand(t *testing.T) {
 	}
 }
 
-// TestBestEffortStartsEqualANaiveFirstFit is for the default policy what the next two are for the others.
+// TestBestEffortStartsEqualANaiveFirstFit tests the default policy as the next two tests do the others.
 func TestBestEffortStartsEqualANaiveFirstFit(t *testing.T) {
 	wantNaiveStarts(t, "", 1000, naiveFirstFit)
 }

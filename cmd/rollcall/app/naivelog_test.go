@@ -138,7 +138,7 @@ type naiveObject struct {
 
 const gpu = "nvidia.com/gpu"
 
-// readNaively reads what log cat has printed, up to the last entry that is not after a time; the zero time is the end.
+// readNaively reads the output of log cat, up to the last entry that is not after a time; the zero time is the end.
 func readNaively(ts naiveReporter, cat string, until time.Time) *naiveLog {
 	l := &naiveLog{
 		ts: ts, lines: map[uint64]string{}, nodes: map[string]int64{}, groups: map[string]*naiveGroup{},
@@ -314,7 +314,7 @@ func (l *naiveLog) roomFor(p *naivePod) (nodes, fit int) {
 	return nodes, fit
 }
 
-// tryOf returns the run of Decisions that one is of, a new one if it is the first.
+// tryOf returns the run of Decisions that a line belongs to: a new one if the line is its first.
 func (l *naiveLog) tryOf(p *naivePod, e *naiveLine) *naiveTry {
 	if n := len(l.tries); n > 0 {
 		if last := l.tries[n-1]; last.entity == p.entity() && last.at.Equal(l.now) && !last.refused {
@@ -393,7 +393,7 @@ func (l *naiveLog) named(name string) *naivePod {
 	return nil
 }
 
-// gpusHeld adds up what the pods of each entity hold, and how many pods hold it.
+// gpusHeld adds up the GPUs that the pods of each entity hold, and the number of those pods.
 func (l *naiveLog) gpusHeld() (there, used int64, amount map[string]int64, pods map[string]int) {
 	for n := range maps.Values(l.nodes) {
 		there += n
@@ -419,7 +419,7 @@ type naiveKept struct {
 	most int64
 }
 
-// gpusKept adds up what of the GPUs that no pod holds is kept from an entity: for nominated pods that are not its own
+// gpusKept adds up the GPUs that no pod holds and that are kept from an entity: for nominated pods that are not its own
 // and have no lower priority.
 func (l *naiveLog) gpusKept(entity string) naiveKept {
 	k := naiveKept{amount: map[string]int64{}, pods: map[string]int{}}

@@ -199,7 +199,7 @@ func (c *onCall) comparePod(p *naivePod) {
 	}
 }
 
-// comparePodRoom compares what holds the GPUs that a pod finds on no node.
+// comparePodRoom compares the holders of the GPUs that a pod finds on no node.
 func (c *onCall) comparePodRoom(p *naivePod) {
 	i := slices.IndexFunc(c.told.Reason.Now.Shortfall, func(s toldShortfall) bool { return s.Resource == gpu })
 	if i < 0 {
@@ -291,7 +291,7 @@ func (c *onCall) says(pattern string) {
 	}
 }
 
-// compareRoom compares what is needed and free, and what holds the rest.
+// compareRoom compares the needed and the free GPUs, and the holders of the rest.
 func (c *onCall) compareRoom(subject string) {
 	needed, members := c.needed(subject)
 	if c.told.Pod != "" && c.named(c.told.Pod).group == "" {
@@ -404,7 +404,7 @@ func (c *onCall) compareUse(u *toldUse, subject string) {
 	}
 }
 
-// sumOf adds up what holders hold.
+// sumOf adds up the amounts of holders.
 func sumOf(holders []toldHolder) (sum int64) {
 	for _, h := range holders {
 		sum += h.Amount

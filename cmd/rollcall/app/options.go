@@ -83,7 +83,7 @@ func compile(options []Option) (compiledIn, error) {
 	return compiledIn{registry, slices.Sorted(maps.Keys(added.plugins))}, nil
 }
 
-// refuse has every command fail with err, which says what is wrong with the program. Their help is there all the same.
+// refuse makes every command fail with err, which names the fault of the program. The commands' help still works.
 func refuse(root *cobra.Command, err error) {
 	for _, cmd := range commands(root) {
 		cmd.Args = cobra.ArbitraryArgs

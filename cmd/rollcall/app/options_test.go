@@ -56,7 +56,7 @@ profiles:
   pluginConfig: [{name: SiteFilter, args: {words: node(s) are closed by the site, closed: node-00}}]
 `
 
-// site is a log of rollcall-site with snapshots and sealed segments, and what was made of it.
+// site is a log of rollcall-site with snapshots and sealed segments, and the files made of it.
 type site struct {
 	dir, log, config, work, part string
 	last                         uint64 // the log's last entry
@@ -64,7 +64,7 @@ type site struct {
 
 func (s site) file(name string) string { return filepath.Join(s.dir, name) }
 
-// at returns the number of the entry at so many per cent of the log.
+// at returns the number of the entry at that percentage of the log.
 func (s site) at(percent uint64) string { return strconv.FormatUint(s.last*percent/100, 10) }
 
 // simulation returns the arguments that the log was made with.

@@ -591,8 +591,8 @@ func TestSoakPlantedFaults(t *testing.T) {
 	}
 }
 
-// TestEachPlantedFaultHasItsPlaceAndItsTest holds between two soak runs that what is to be changed is still there,
-// once, and that the test which has to find it still has that name.
+// TestEachPlantedFaultHasItsPlaceAndItsTest checks, between two soak runs, that each text to be changed still occurs
+// once, and that the test which has to find the fault still has that name.
 func TestEachPlantedFaultHasItsPlaceAndItsTest(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	for _, f := range plantedFaults {

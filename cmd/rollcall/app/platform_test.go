@@ -205,7 +205,7 @@ func (f *naiveFigures) means(gangs bool) (placed, finished int, wait, slowdown f
 	return placed, finished, wait / float64(max(placed, 1)), slowdown / float64(max(finished, 1))
 }
 
-// stillWaiting are the jobs that wait at the end: since they were complete, or since they lost what they had.
+// stillWaiting returns the jobs that wait at the end: since they were complete, or since they lost their nodes.
 func (f *naiveFigures) stillWaiting(gangs bool) (count int, mean, longest float64) {
 	for _, job := range f.jobs {
 		if job.isGang != gangs || !strings.HasPrefix(job.outcome, "pending") {
@@ -263,7 +263,7 @@ func (f *naiveFigures) utilisation() float64 {
 	return used / offered
 }
 
-// compareSummary compares what -o json says.
+// compareSummary compares the output of -o json.
 func (f *naiveFigures) compareSummary(text string) {
 	type means struct {
 		Placed, Finished                     int

@@ -22,7 +22,7 @@ func (r *reading) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("archive")
 }
 
-// options returns how packages are to open the log; what they tell on the way is shown on stderr, progress by p.
+// options returns the options with which packages open the log. They show their messages on stderr, and progress by p.
 func (r reading) options(p *progress) logs.Options {
 	return logs.Options{
 		Archives: r.archives, Registry: r.registry,

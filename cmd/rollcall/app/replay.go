@@ -100,7 +100,7 @@ type replaying struct {
 	parallel bool
 }
 
-// replayLog also returns the error for snapshots that are not what the entries make.
+// replayLog also returns the error for snapshots that differ from the states that the entries make.
 func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFacts, wrong, err error) {
 	p := newProgress(cmd.ErrOrStderr())
 	opts := ask.options(p)

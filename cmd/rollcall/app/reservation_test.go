@@ -77,8 +77,8 @@ func declaringMore(t *testing.T, workload string) string {
 	return path
 }
 
-// reservationAudit knows what jobs declare, and of the rest only what log cat prints: who is on which node until when,
-// and what is reserved. All pods request one processor.
+// reservationAudit knows the jobs' declarations, and otherwise only the output of log cat: the pods on each node and
+// their declared ends, and the reservation. All pods request one processor.
 type reservationAudit struct {
 	jobs       map[string]naiveJob
 	processors int // of a node

@@ -44,7 +44,7 @@ const (
 	eventShare  = 8
 )
 
-// connect makes what goes between a scheduler that leads, or is about to, and its API server.
+// connect makes the connection between a scheduler that leads, or is about to, and its API server.
 func (p *clusterProcess) connect() (*connection, error) {
 	c := &connection{clusterProcess: p}
 	statuses, err := slower(c.rest, statusShare)

@@ -284,8 +284,8 @@ type closing interface {
 	Close() error
 }
 
-// open opens the log, or makes it if there is none, and returns the place of its snapshots. A log that state is of must
-// have all that state has: a server that was cut off may not know yet what the others have acknowledged.
+// open opens the log, or makes it if there is none, and returns the place of its snapshots. A log must have all entries
+// of the given state: a server that was cut off may not know yet the entries that the others have acknowledged.
 func (p *clusterProcess) open(ctx context.Context, state *engine.Standby) (closing, snapshot.Store, error) {
 	r := p.running
 	if r.log == inMemory {

@@ -47,8 +47,8 @@ func (r *retention) check() error {
 	return nil
 }
 
-// retain removes, or moves away, what the log at path is not to keep any more. That it cannot is no reason to stop
-// scheduling: the next call tries again.
+// retain removes, or moves away, the parts of the log at path that the limits no longer allow. If it fails, scheduling
+// continues, and the next call tries again.
 func (r *running) retain(ctx context.Context, path string) {
 	if path == inMemory || logs.InStream(path) || r.retention.age == 0 && r.retention.bytes == 0 {
 		return

@@ -290,7 +290,8 @@ type configReader interface {
 	DefaultConfig() (*framework.Config, error)
 }
 
-// readConfigFile returns the configuration of a file, or the default one for "", and what it is from, for messages.
+// readConfigFile returns the configuration of a file, or the default one for "", and the name of its source, for
+// messages.
 func readConfigFile(registry framework.Registry, path string, read configReader) (cfg *framework.Config, source string,
 	err error) {
 	if path == "" {

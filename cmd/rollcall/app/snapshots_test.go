@@ -330,8 +330,8 @@ var addedNames = regexp.MustCompile(`,"(allowedPods|rejectedPods|victimPods)":\[
 // withoutNames returns lines of log cat without the names beside UIDs.
 func withoutNames(lines string) string { return addedNames.ReplaceAllString(lines, "$2") }
 
-// isEndOf reports whether log cat printed the tail as the end of all. Names of pods may be left out of a line: what has
-// named them is archived, and there may be no snapshot of just that place.
+// isEndOf reports whether log cat printed the tail as the end of all. A line may lack names of pods: the entries with
+// the names are archived, and there may be no snapshot of just that place.
 func isEndOf(all, tail string) bool {
 	lines, last := strings.Split(all, "\n"), strings.Split(tail, "\n")
 	if len(last) > len(lines) {

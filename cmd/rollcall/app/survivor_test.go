@@ -172,7 +172,7 @@ func (s *survivor) acknowledge(t testing.TB, p *process, n int) {
 	}
 }
 
-// look checks what the process left, as it left it, and returns the entries.
+// look checks the log as the process left it, and returns the entries.
 func (s *survivor) look(t testing.TB) []eventlog.Entry {
 	t.Helper()
 	if _, err := os.Stat(s.log); errors.Is(err, fs.ErrNotExist) {

@@ -166,7 +166,7 @@ type divergence struct {
 	Field string `json:"field"`
 }
 
-// tamper returns the entries with the one at that place changed or taken out, and what must be found.
+// tamper returns the entries with the one at that place changed or taken out, and the divergence that replay must find.
 func tamper(recorded []eventlog.Entry, at int, c tampering) ([]eventlog.Entry, divergence) {
 	found := at
 	if c.later {

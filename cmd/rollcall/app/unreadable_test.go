@@ -14,7 +14,7 @@ import (
 )
 
 // A command reads a log, and from one read on, the disk answers with EIO for one of the log's files. No command says
-// that the log is damaged, or that it may be cut: it ends with exit code 1, and says what could not be read.
+// that the log is damaged, or that it may be cut: it ends with exit code 1, and says which part it could not read.
 func TestAFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 	t.Parallel()
 	probe := exec.Command("strace", "-f", "-qq", "-e", "inject=fsync:error=EIO", "true")

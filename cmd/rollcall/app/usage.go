@@ -12,7 +12,7 @@ import (
 
 // This file has the messages about a wrong command line: what was expected, with an example, or what was likely meant.
 
-// helpWithArgs has cmd, and all below it, say what arguments are expected where others are given.
+// helpWithArgs makes cmd, and all commands below it, name the expected arguments when they get others.
 func helpWithArgs(cmd *cobra.Command) {
 	for _, cmd := range commands(cmd) {
 		cmd.SuggestionsMinimumDistance = 2
@@ -29,7 +29,7 @@ func helpWithArgs(cmd *cobra.Command) {
 	}
 }
 
-// wrongArgs says what a command expects instead of the arguments given.
+// wrongArgs names the arguments that a command expects instead of the given ones.
 func wrongArgs(cmd *cobra.Command, given []string, err error) error {
 	if cmd.HasSubCommands() && len(given) > 0 {
 		text := fmt.Sprintf("unknown command %q of %s", given[0], cmd.CommandPath())
@@ -106,8 +106,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// enumValue is the value of a flag that is one of some words. Set takes them in any case; what is none of them is kept,
-// for the command to refuse by name.
+// enumValue is the value of a flag that is one of some words. Set takes them in any case. It keeps any other word, so
+// that the command can refuse it by name.
 type enumValue struct {
 	to     *string
 	values []string

@@ -56,7 +56,7 @@ func newVersion(added []string) *cobra.Command {
 	return cmd
 }
 
-// version reads what the toolchain built into the binary.
+// version reads the build information that the toolchain put into the binary.
 func version() versionFacts {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
