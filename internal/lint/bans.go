@@ -76,7 +76,7 @@ var bans = []ban{
 	{"k8s.io/client-go/util/workqueue", "ParallelizeUntil", "goroutine"},
 	{"sync", "Map", "sync.Map"},
 
-	// Listers and informers list what their store lists, so it is the store that must be sorted.
+	// Listers and informers list the content of their store, so it is the store that must be sorted.
 	{"k8s.io/client-go/tools/cache", "NewStore", "unsorted-store"},
 	{"k8s.io/client-go/tools/cache", "NewIndexer", "unsorted-store"},
 	{"k8s.io/client-go/tools/cache", "NewThreadSafeStore", "unsorted-store"},

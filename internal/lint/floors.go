@@ -152,7 +152,7 @@ var sideways = []neighbours{
 	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},
 }
 
-// apart are imports that are not allowed, whatever the floors say.
+// apart are imports that no floor allows.
 var apart = []neighbours{
 	{"engine/live", "kube/...", "the loop hands an engine.Ready on to interfaces of its own"},
 	{"engine/live", "scheduler", "the loop asks the state nothing: what it needs is in engine.Ready"},
@@ -278,7 +278,7 @@ func checkImports(module, dir string, from room, f *file) []finding {
 	return out
 }
 
-// reasonApart says why from must not import to, whatever their floors; "" if nothing is against it.
+// reasonApart gives the reason why from must not import to on any floor; "" if there is none.
 func reasonApart(from, to string) string {
 	for _, a := range apart {
 		if matches(a.from, from) && matches(a.to, to) {
