@@ -89,7 +89,7 @@ func (p *Player) newGroup(d *datadriven.TestData) (all []eventlog.Payload) {
 	return append(all, &eventlog.Upserted{Resource: res, Object: obj})
 }
 
-// claimDevice has the pod name a claim for one device of a class, and returns the claim, as Kubernetes makes it of a
+// claimDevice makes the pod name a claim for one device of a class. It returns the claim, as Kubernetes makes it from a
 // ResourceClaimTemplate.
 func claimDevice(pod *v1.Pod, class string) *resourcev1.ResourceClaim {
 	name := pod.Name + "-" + deviceClaim

@@ -1,6 +1,6 @@
 // Package transcripts owns the dialect in which the stories of the scheduler are written, and the stories: the files
-// below testdata, one folder for each subject. A story plays inputs into a scheduler.Machine, shows what is decided,
-// and may ask package replay/explain to explain it.
+// below testdata, one folder for each subject. A story plays inputs into a scheduler.Machine, shows its decisions, and
+// may ask package replay/explain to explain them.
 //
 // Tests of other packages may play lines of the dialect too, to make a log (New, Player.Step). The package never
 // stubs the scheduler: plugins, queue and cluster are the real ones. The plugins that exist for stories alone are in

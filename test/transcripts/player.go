@@ -261,7 +261,7 @@ func (p *Player) Step(line string) {
 // mostDecisions is the largest number of decisions that may follow from one step of a story.
 const mostDecisions = 10_000
 
-// step does what package engine does with inputs, and what a cluster does that binds at once.
+// step acts on inputs as package engine does, and then as a cluster that binds at once.
 func (p *Player) step(inputs []eventlog.Payload) {
 	p.t.Helper()
 	if len(inputs) == 0 {
