@@ -26,7 +26,7 @@ func TestAffinityAndSoftSpreadAreUpstreams(t *testing.T) {
 	}
 }
 
-// labelNamespace has the pods' namespace come, or have other labels.
+// labelNamespace creates the pods' namespace, or changes its labels.
 func (d *duel) labelNamespace() {
 	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if !d.oneIn(3) {

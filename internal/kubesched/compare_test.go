@@ -98,8 +98,8 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 }
 
 // isApart says whether a pod and one that is nominated must not be beside each other. Ours keeps such a pod out of the
-// way of the nominated one, and kube-scheduler does not (scheduler/apart.go): which nodes are feasible, and what
-// follows, is not compared.
+// way of the nominated one, and kube-scheduler does not (scheduler/apart.go). So the feasible nodes and all that
+// follows from them are not compared.
 func (d *duel) isApart(pod *v1.Pod) bool {
 	for uid := range d.nominated { // any order: any of them
 		if other := d.podOf(uid); uid != pod.UID && (forbids(pod, other) || forbids(other, pod)) {
@@ -283,8 +283,8 @@ func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
 	d.flying = append(d.flying, f)
 }
 
-// compareMade compares what kube-scheduler's claim for extended resources requests, and which container uses which of
-// its requests, with ours.
+// compareMade compares kube-scheduler's claim for extended resources with ours: its requests, and which container uses
+// which of them.
 func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourcev1.ResourceClaim) {
 	told, err := d.theirs.Mappings()
 	if err != nil {

@@ -178,7 +178,7 @@ func (s *Scheduler) Bind(node, made string) ([]Object, error) {
 		if status.IsSuccess() {
 			status = p.PreBind(s.ctx, s.cycle.state, pod, node)
 		}
-		// VolumeBinding waits until what it wrote is carried out, for no time at all.
+		// VolumeBinding waits, for no time at all, until its writes are carried out.
 		if !status.IsSuccess() && !errors.Is(status.AsError(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("PreBind of %s: %w", p.Name(), status.AsError())
 		}

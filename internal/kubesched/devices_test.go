@@ -310,7 +310,7 @@ const (
 	extendedNIC = v1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "nic")
 )
 
-// addExtended has containers of a pod request extended resources.
+// addExtended adds requests for extended resources to containers of a pod.
 func (d *duel) addExtended(p *v1.Pod) {
 	containers := func(kind string, n int) (list []v1.Container) {
 		for i := range n {

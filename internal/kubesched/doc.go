@@ -1,6 +1,8 @@
-// Package kubesched is for tests: it is kube-scheduler as far as decisions go, to compare ours with. A Scheduler has
-// kube-scheduler's own framework runtime, plugins, assume caches and preemption. The objects of a cluster are put into
-// it one after the other, and what its plugins write in PreBind is kept instead of sent to an API server.
+// Package kubesched is for tests: it is the part of kube-scheduler that makes decisions, to compare ours with. A
+// Scheduler has kube-scheduler's own framework runtime, plugins, assume caches and preemption. A test puts the objects
+// of a cluster into it one after the other. The Scheduler keeps the objects that its plugins write in PreBind, and
+// sends none of them to an API server.
+// API server.
 //
 // It imports no package of Rollcall, so that both sides share only the objects. Left out are the queue, extenders,
 // PostFilter of DynamicResources (see docs/ARCHITECTURE.md) and the binding itself. Kube-scheduler makes two random

@@ -239,7 +239,7 @@ func (s *Scheduler) stamp(obj Object) {
 	obj.SetResourceVersion(strconv.Itoa(s.version))
 }
 
-// Put has an object be what it is from now on, as a watch tells it. The object is copied.
+// Put sets the state of an object, as a watch does. It copies the object.
 func (s *Scheduler) Put(obj Object) error {
 	obj = obj.DeepCopyObject().(Object)
 	s.stamp(obj)
@@ -256,7 +256,7 @@ func (s *Scheduler) Put(obj Object) error {
 	return told.put(obj)
 }
 
-// Delete has an object be gone.
+// Delete removes an object.
 func (s *Scheduler) Delete(obj Object) error {
 	switch o := obj.(type) {
 	case *v1.Node:
@@ -268,7 +268,7 @@ func (s *Scheduler) Delete(obj Object) error {
 	return s.told(obj).remove(obj)
 }
 
-// place has a pod count on its node if it has one and has not ended.
+// place counts a pod on its node if it has one and has not ended.
 func (s *Scheduler) place(p *v1.Pod) {
 	ended := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 	if p.Spec.NodeName == "" || ended {
