@@ -8,8 +8,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Of pods with affinity to other pods, in all its fields, and with soft spread, the feasible nodes, the reasons, the
-// scores and the node are kube-scheduler's, and so are the victims where they preempt others.
+// TestAffinityAndSoftSpreadAreUpstreams compares decisions on pods with affinity to other pods, in all its fields, and
+// with soft spread. The feasible nodes, the reasons, the scores and the node must be kube-scheduler's, and so must the
+// victims where the pods preempt others.
 func TestAffinityAndSoftSpreadAreUpstreams(t *testing.T) {
 	for name, s := range map[string]shape{"alone": {affinity: true}, "preempting": {affinity: true, preemption: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +26,7 @@ func TestAffinityAndSoftSpreadAreUpstreams(t *testing.T) {
 	}
 }
 
-// labelNamespace has the pods' namespace come, or have other labels.
+// labelNamespace creates the pods' namespace, or changes its labels.
 func (d *duel) labelNamespace() {
 	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if !d.oneIn(3) {
@@ -86,7 +87,7 @@ func (d *duel) terms(p *v1.Pod) (out []v1.PodAffinityTerm) {
 	return out
 }
 
-// term returns a term of the pod, with what the API server has made of matchLabelKeys and mismatchLabelKeys.
+// term returns a term of the pod, with the labels that the API server adds for matchLabelKeys and mismatchLabelKeys.
 func (d *duel) term(p *v1.Pod) v1.PodAffinityTerm {
 	t := v1.PodAffinityTerm{
 		TopologyKey:   one(d, v1.LabelHostname, v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelTopologyRegion),

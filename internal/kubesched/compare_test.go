@@ -40,7 +40,7 @@ func (d *duel) decideAll() {
 	d.fatalf("there is no end of decisions")
 }
 
-// decide has kube-scheduler decide on the pod of a decision, compares, and has both go on by it.
+// decide lets kube-scheduler decide on the pod of a decision, compares, and applies the decision on both sides.
 func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 	pod := d.api[keyOf(&v1.Pod{}, ours.Namespace, ours.Name)].(*v1.Pod).DeepCopy()
 	if f := trace.Failed; f != nil && strings.Contains(strings.Join(f.Reasons, ""), "search for devices is given up") {
@@ -98,8 +98,8 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 }
 
 // isApart says whether a pod and one that is nominated must not be beside each other. Ours keeps such a pod out of the
-// way of the nominated one, and kube-scheduler does not (scheduler/apart.go): which nodes are feasible, and what
-// follows, is not compared.
+// way of the nominated one, and kube-scheduler does not (scheduler/apart.go). So the feasible nodes and all that
+// follows from them are not compared.
 func (d *duel) isApart(pod *v1.Pod) bool {
 	for uid := range d.nominated { // any order: any of them
 		if other := d.podOf(uid); uid != pod.UID && (forbids(pod, other) || forbids(other, pod)) {
@@ -155,7 +155,7 @@ func (d *duel) compareFilters(theirs *kubesched.Answer, trace *framework.Trace) 
 		d.fatalf("the plugins that skip Filter, of kube-scheduler (-) and ours (+):\n%s", diff)
 	}
 	refused := map[string]kubesched.Refusal{}
-	// Of several CSI drivers that are missing kube-scheduler names any.
+	// If several CSI drivers are missing, kube-scheduler names any of them.
 	for node, r := range theirs.Refused {
 		theirs.Refused[node] = anyDriver(r)
 	}
@@ -186,7 +186,7 @@ func anyDriver(r kubesched.Refusal) kubesched.Refusal {
 	return r
 }
 
-// note counts a refusal by its plugin and its words, without what they name.
+// note counts a refusal by its plugin and its words, without the names in them.
 func (d *duel) note(point string, r kubesched.Refusal) {
 	d.seen[point+" "+r.Plugin]++
 	for _, reason := range r.Reasons {
@@ -218,8 +218,8 @@ func (d *duel) compareScores(theirs *kubesched.Answer, trace *framework.Trace) {
 	}
 }
 
-// reserve has kube-scheduler reserve for the pod on the node that was chosen, and compares what it writes before it
-// binds the pod with what our decision says.
+// reserve lets kube-scheduler reserve for the pod on the chosen node. It compares what kube-scheduler writes before it
+// binds the pod with our decision.
 func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
 	made := ""
 	for _, c := range ours.Devices {
@@ -283,8 +283,8 @@ func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
 	d.flying = append(d.flying, f)
 }
 
-// compareMade compares what kube-scheduler's claim for extended resources requests, and which container uses which of
-// its requests, with ours.
+// compareMade compares kube-scheduler's claim for extended resources with ours: its requests, and which container uses
+// which of them.
 func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourcev1.ResourceClaim) {
 	told, err := d.theirs.Mappings()
 	if err != nil {
@@ -326,8 +326,8 @@ func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourc
 	d.seen["claim is made beside others"] += map[bool]int{true: 1}[len(ours.Devices) > 1]
 }
 
-// comparable is an allocation without what we leave out or choose otherwise by intent: configurations and times are not
-// in the log, and the identities of shares follow from the claim where kube-scheduler's are random.
+// comparable leaves out of an allocation the parts that we omit or choose otherwise by intent. Configurations and times
+// are not in the log. The identities of shares follow from the claim, where kube-scheduler's are random.
 func (d *duel) comparable(a *resourcev1.AllocationResult) string {
 	if a == nil {
 		return "none"
@@ -358,8 +358,8 @@ func (d *duel) comparable(a *resourcev1.AllocationResult) string {
 	return string(text)
 }
 
-// comparePreemption compares the node and the victims. What kube-scheduler answers may be left
-// to chance between nodes that are equally good: ours is one of its answers.
+// comparePreemption compares the node and the victims. Kube-scheduler may choose at random between nodes that are
+// equally good: ours is one of its answers.
 func (d *duel) comparePreemption(ours *eventlog.Decision, pod *v1.Pod, victims []*v1.Pod) {
 	var ourVictims []string
 	for _, p := range victims {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Answer is what the plugins said of a pod and of the nodes.
+// Answer holds the plugins' results for a pod and for the nodes.
 type Answer struct {
-	// PreFilter is why the pod as a whole was refused; nil if it was not.
+	// PreFilter is the refusal of the pod as a whole; nil if there was none.
 	PreFilter *Refusal
 	// Skipped are the plugins whose PreFilter answered Skip, sorted.
 	Skipped []string
@@ -25,7 +25,7 @@ type Answer struct {
 	Refused map[string]Refusal
 	// Failed is the error that ended the cycle, nil for none.
 	Failed error
-	// Scores are those of the feasible nodes. A node that is the only feasible one has none.
+	// Scores are the scores of the feasible nodes. A node that is the only feasible one has none.
 	Scores map[string]Score
 }
 
@@ -35,7 +35,7 @@ type Refusal struct {
 	Reasons      []string // sorted
 }
 
-// Score is how a node was rated.
+// Score is the rating of a node.
 type Score struct {
 	Total   int64
 	Plugins []PluginScore
@@ -156,10 +156,10 @@ func (s *Scheduler) score(feasible []fwk.NodeInfo, out *Answer) {
 	}
 }
 
-// Bind reserves for the pod that was asked about last on one of its feasible nodes, and returns what the plugins then
-// write: PersistentVolumes, PersistentVolumeClaims and ResourceClaims, each as it is after the last write. The pod is
-// assumed to be on the node from then on. It is to be put with it later. made is the name that a ResourceClaim gets
-// which is made for the pod's extended resources; see Mappings.
+// Bind reserves for the pod of the last question, on one of its feasible nodes. It returns the objects that the plugins
+// then write, each as it is after the last write: PersistentVolumes, PersistentVolumeClaims and ResourceClaims. The pod
+// is assumed to be on the node from then on. It is to be put with it later. made is the name for a ResourceClaim that
+// is made for the pod's extended resources; see Mappings.
 func (s *Scheduler) Bind(node, made string) ([]Object, error) {
 	s.made, s.patch = made, nil
 	pod := s.cycle.pod.DeepCopy()
@@ -178,7 +178,7 @@ func (s *Scheduler) Bind(node, made string) ([]Object, error) {
 		if status.IsSuccess() {
 			status = p.PreBind(s.ctx, s.cycle.state, pod, node)
 		}
-		// VolumeBinding waits until what it wrote is carried out, for no time at all.
+		// VolumeBinding waits, for no time at all, until its writes are carried out.
 		if !status.IsSuccess() && !errors.Is(status.AsError(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("PreBind of %s: %w", p.Name(), status.AsError())
 		}
@@ -199,7 +199,7 @@ func (s *Scheduler) Bind(node, made string) ([]Object, error) {
 	return out, nil
 }
 
-// Mappings returns what the last Bind has written into the pod's status of its extended resources, nil if nothing.
+// Mappings returns the status of the pod's extended resources that the last Bind has written, nil if none.
 func (s *Scheduler) Mappings() (*v1.PodExtendedResourceClaimStatus, error) {
 	var pod v1.Pod
 	if s.patch == nil {
@@ -209,18 +209,19 @@ func (s *Scheduler) Mappings() (*v1.PodExtendedResourceClaimStatus, error) {
 	return pod.Status.ExtendedResourceClaimStatus, err
 }
 
-// Preemption is what preemption comes to.
+// Preemption is the result of preemption.
 type Preemption struct {
 	// Ineligible says why the pod must not preempt, "" if it may.
 	Ineligible string
-	// Node is where it would fit without the Victims, "" if preemption does not help.
+	// Node is the node on which the pod would fit without the Victims, "" if preemption does not help.
 	Node string
 	// Victims are names of pods, sorted by name.
 	Victims []string
 }
 
-// Preempt looks for victims for the pod that was asked about last and fits nowhere, step by step as
-// preemption.Evaluator.evaluate. Of nodes that are equally good it takes any: another call may answer otherwise.
+// Preempt looks for victims for the pod of the last question, which fits nowhere, step by step as
+// preemption.Evaluator.evaluate does. It takes any of the nodes that are equally good: another call may answer
+// otherwise.
 func (s *Scheduler) Preempt() (Preemption, error) {
 	pod, statuses := s.cycle.pod, s.cycle.statuses
 	ok, why := s.preemption.PodEligibleToPreemptOthers(s.ctx, pod, statuses.Get(pod.Status.NominatedNodeName))

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Of pods with claims of devices the feasible nodes, the reasons, the scores, the node and the devices are
-// kube-scheduler's.
+// TestDevicesAreUpstreams compares decisions on pods with claims of devices: the feasible nodes, the reasons, the
+// scores, the node and the devices must be kube-scheduler's.
 func TestDevicesAreUpstreams(t *testing.T) {
 	seen := run(t, shape{devices: true}, worldsOf(40))
 	check(t, seen, 3, "scheduled", "claim is allocated", "claim is shared", "device", "device is shared",
@@ -22,9 +22,9 @@ func TestDevicesAreUpstreams(t *testing.T) {
 		"Filter DynamicResources: resourceclaim not available on the node")
 }
 
-// Of pods that request devices as extended resources, which some nodes have by a device plugin, the feasible nodes, the
-// reasons, the scores, the node, the claim that is made with its devices, and what the pod's status says of it are
-// kube-scheduler's.
+// TestExtendedResourcesAreUpstreams compares decisions on pods that request devices as extended resources, which some
+// nodes have by a device plugin. The feasible nodes, the reasons, the scores, the node and the claim that is made with
+// its devices must be kube-scheduler's. So must the part of the pod's status about the claim.
 func TestExtendedResourcesAreUpstreams(t *testing.T) {
 	seen := run(t, shape{devices: true, extended: true}, worldsOf(60))
 	check(t, seen, 3, "scheduled", "claim is made", "claim is made of several requests", "request is used twice",
@@ -198,7 +198,7 @@ func (d *duel) makeFabric() {
 	d.put(slice)
 }
 
-// asks is what requests and their alternatives have alike.
+// asks has the fields that requests and their alternatives share.
 type asks struct {
 	class       string
 	selectors   []resourcev1.DeviceSelector
@@ -276,7 +276,7 @@ func (d *duel) newClaim(name string) *resourcev1.ResourceClaim {
 	return c
 }
 
-// addClaims has a pod claim devices: those of a claim that others name too, or of claims of its own.
+// addClaims makes a pod claim devices: the devices of a claim that other pods name too, or of claims of its own.
 func (d *duel) addClaims(p *v1.Pod) {
 	for i := range max(1, d.n(-3, 2)) {
 		claim := v1.PodResourceClaim{Name: fmt.Sprintf("c%d", i)}
@@ -304,13 +304,13 @@ func (d *duel) addClaims(p *v1.Pod) {
 	}
 }
 
-// The resources that stand for devices: of class gpu, and of class nic, by its name.
+// These resources name devices: of class gpu, and of class nic, by its name.
 const (
 	extendedGPU = "example.com/gpu"
 	extendedNIC = v1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "nic")
 )
 
-// addExtended has containers of a pod request extended resources.
+// addExtended adds requests for extended resources to containers of a pod.
 func (d *duel) addExtended(p *v1.Pod) {
 	containers := func(kind string, n int) (list []v1.Container) {
 		for i := range n {
@@ -336,8 +336,8 @@ func (d *duel) addExtended(p *v1.Pod) {
 	p.Spec.Containers[0].Resources.Requests[extendedGPU] = resource.MustParse("1")
 }
 
-// changeDevices publishes a slice anew: a taint comes or goes, or the pool gets a new generation. Or another class
-// stands for a resource.
+// changeDevices publishes a slice again: a taint comes or goes, or the pool gets a new generation. Or a resource gets
+// another class.
 func (d *duel) changeDevices() {
 	if d.shape.extended && d.oneIn(4) {
 		class, _ := get[*resourcev1.DeviceClass](d, "", "gpu")

@@ -32,8 +32,8 @@ import (
 
 var oneSeed = flag.Uint64("kubesched.seed", 0, "the only world to try")
 
-// duel is a world in which both schedulers decide. What both are told is api; ours is told through the log's encoding,
-// which leaves out what no decision is to depend on.
+// duel is a world in which both schedulers decide. Both get the objects in api. Ours gets them through the log's
+// encoding, which leaves out the fields that no decision may depend on.
 type duel struct {
 	*rand.Rand
 	tb        testing.TB
@@ -61,12 +61,12 @@ type flight struct {
 	claims map[string]*resourcev1.ResourceClaim
 }
 
-// shape says what is in a world.
+// shape selects the features of a world.
 type shape struct{ volumes, devices, extended, preemption, affinity bool }
 
 const namespace = "ns"
 
-// run tries so many worlds, and returns how often each thing was seen.
+// run tries that many worlds, and returns how often each thing was seen.
 func run(t *testing.T, s shape, worlds int) map[string]int {
 	t.Helper()
 	seen := map[string]int{}
@@ -219,7 +219,7 @@ func (d *duel) put(obj kubesched.Object) {
 	}
 }
 
-// remove has an object be gone.
+// remove removes an object from both sides.
 func (d *duel) remove(obj kubesched.Object) {
 	delete(d.api, keyOf(obj, obj.GetNamespace(), obj.GetName()))
 	d.apply(&eventlog.Deleted{Resource: resourceOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName(),
@@ -272,7 +272,7 @@ func (d *duel) podOf(uid types.UID) *v1.Pod {
 	return nil
 }
 
-// nominate has a pod be nominated to a node, "" for none.
+// nominate nominates a pod to a node, "" for none.
 func (d *duel) nominate(pod *v1.Pod, node string) {
 	if node == "" {
 		delete(d.nominated, pod.UID)
@@ -283,7 +283,7 @@ func (d *duel) nominate(pod *v1.Pod, node string) {
 	d.theirs.Nominate(pod, node)
 }
 
-// evict has the victims of a decision end: they are there for a while.
+// evict begins the end of the victims of a decision: they are there for a while.
 func (d *duel) evict(ours *eventlog.Decision, victims []*v1.Pod) {
 	seq := d.ours.Seq()
 	for _, p := range victims {
@@ -327,7 +327,7 @@ func (d *duel) happen() {
 	}
 }
 
-// land has a pod be bound that has a node: first its volumes and its devices.
+// land binds a pod that has a node: first its volumes and its devices.
 func (d *duel) land(i int) {
 	f := d.flying[i]
 	d.flying = slices.Delete(d.flying, i, i+1)
@@ -356,7 +356,7 @@ func (d *duel) land(i int) {
 	d.put(pod)
 }
 
-// endPod has a pod end, preferably one that is leaving.
+// endPod ends a pod, preferably one that is leaving.
 func (d *duel) endPod() {
 	var bound, leaving []*v1.Pod
 	for _, p := range all[*v1.Pod](d) {
@@ -395,15 +395,15 @@ func (d *duel) endPod() {
 	}
 }
 
-// isFlying says whether a pod is about to be added to those that a claim is reserved for.
+// isFlying says whether a pod is about to be added to the pods that a claim is reserved for.
 func (d *duel) isFlying(claim string) bool {
 	return slices.ContainsFunc(d.flying, func(f flight) bool { return f.claims[claim] != nil })
 }
 
-// worldsOf is how many worlds a test tries.
+// worldsOf returns the number of worlds that a test tries.
 func worldsOf(few int) int { return fixedseed.Of(20*few, few) }
 
-// check reports what was seen too seldom.
+// check reports the things that were seen too seldom.
 func check(t *testing.T, seen map[string]int, atLeast int, what ...string) {
 	t.Helper()
 	for _, w := range what {

@@ -17,7 +17,7 @@ type Object interface {
 	v1.Object
 }
 
-// informer is a cache.SharedIndexInformer that is told by put and remove. Its handlers are called before these return.
+// informer is a cache.SharedIndexInformer that put and remove feed. They return after its handlers have.
 type informer struct {
 	cache.SharedIndexInformer // never started
 	indexer                   sortedIndexer

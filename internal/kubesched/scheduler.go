@@ -49,7 +49,7 @@ type Scheduler struct {
 	informers  map[reflect.Type]*informer
 	world      *world
 	nodes      map[string]*v1.Node
-	assigned   map[types.UID]*v1.Pod // with a node, also those that are assumed
+	assigned   map[types.UID]*v1.Pod // with a node, also the assumed ones
 	order      []types.UID           // of assigned
 	version    int
 	written    []Object
@@ -58,7 +58,7 @@ type Scheduler struct {
 	cycle      cycle
 }
 
-// world is what the plugins see through their handle beside the informers.
+// world is the part of the plugins' handle beside the informers.
 type world struct {
 	*schedulercache.Snapshot
 	nominated map[types.UID]*v1.Pod
@@ -87,8 +87,8 @@ func (w *world) DeleteNominatedPodIfExists(*v1.Pod) {}
 // UpdateNominatedPod implements fwk.PodNominator.
 func (w *world) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
 
-// New returns a scheduler with kube-scheduler's plugins of a profile. Those that it does not have are left out, as is
-// the PostFilter of all but DefaultPreemption, which considers all nodes. ctx ends what New began.
+// New returns a scheduler with kube-scheduler's plugins of a profile. It leaves out plugins that kube-scheduler does
+// not have, and every PostFilter except DefaultPreemption's, which considers all nodes. ctx ends what New began.
 func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, error) {
 	metrics.Register()
 	s := &Scheduler{
@@ -159,7 +159,7 @@ func adapt(profile *config.KubeSchedulerProfile, known func(string) bool) {
 	}
 }
 
-// keep returns a factory whose plugin is asked in Bind for what it writes.
+// keep returns a factory that also adds its plugin to prebinders: Bind keeps the objects that these plugins write.
 func (s *Scheduler) keep(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		made, err := factory(ctx, args, h)
@@ -170,8 +170,8 @@ func (s *Scheduler) keep(factory frameworkruntime.PluginFactory) frameworkruntim
 	}
 }
 
-// newClient returns a client that takes every update, every ResourceClaim that is made and every patch of a pod, and
-// keeps what was written.
+// newClient returns a client that accepts every update, every new ResourceClaim and every patch of a pod, and keeps the
+// written objects.
 func (s *Scheduler) newClient() clientset.Interface {
 	client := &fake.Clientset{}
 	client.AddReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -185,7 +185,7 @@ func (s *Scheduler) newClient() clientset.Interface {
 		claim.Name, claim.UID = s.made, types.UID("claim-"+s.made)
 		s.stamp(claim)
 		s.written = append(s.written, claim)
-		return true, claim, s.told(claim).put(claim) // DynamicResources waits until the watch tells of it
+		return true, claim, s.told(claim).put(claim) // DynamicResources waits until the watch shows it
 	})
 	client.AddReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		s.patch = action.(clienttesting.PatchAction).GetPatch()
@@ -194,7 +194,7 @@ func (s *Scheduler) newClient() clientset.Interface {
 	return client
 }
 
-// newFactory returns a factory of informers that are told by Put and Delete.
+// newFactory returns a factory of informers that Put and Delete feed.
 func (s *Scheduler) newFactory(client clientset.Interface) informers.SharedInformerFactory {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	apart := informers.NewSharedInformerFactory(client, 0)
@@ -239,7 +239,7 @@ func (s *Scheduler) stamp(obj Object) {
 	obj.SetResourceVersion(strconv.Itoa(s.version))
 }
 
-// Put has an object be what it is from now on, as a watch tells it. The object is copied.
+// Put sets the state of an object, as a watch does. It copies the object.
 func (s *Scheduler) Put(obj Object) error {
 	obj = obj.DeepCopyObject().(Object)
 	s.stamp(obj)
@@ -256,7 +256,7 @@ func (s *Scheduler) Put(obj Object) error {
 	return told.put(obj)
 }
 
-// Delete has an object be gone.
+// Delete removes an object.
 func (s *Scheduler) Delete(obj Object) error {
 	switch o := obj.(type) {
 	case *v1.Node:
@@ -268,7 +268,7 @@ func (s *Scheduler) Delete(obj Object) error {
 	return s.told(obj).remove(obj)
 }
 
-// place has a pod count on its node if it has one and has not ended.
+// place counts a pod on its node if it has one and has not ended.
 func (s *Scheduler) place(p *v1.Pod) {
 	ended := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 	if p.Spec.NodeName == "" || ended {

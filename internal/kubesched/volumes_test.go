@@ -15,7 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Of pods with volumes the feasible nodes, the reasons, the scores, the node and the volumes are kube-scheduler's.
+// TestVolumesAreUpstreams compares decisions on pods with volumes: the feasible nodes, the reasons, the scores, the
+// node and the volumes must be kube-scheduler's.
 func TestVolumesAreUpstreams(t *testing.T) {
 	seen := run(t, shape{volumes: true}, worldsOf(90))
 	check(t, seen, 5, "scheduled", "volume is bound", "volume is provisioned",
@@ -208,7 +209,7 @@ func (d *duel) makeClaim(name string, owner *v1.Pod) {
 	}
 }
 
-// bind has a claim and a volume be bound to each other, as by the PersistentVolume controller.
+// bind binds a claim and a volume to each other, as the PersistentVolume controller does.
 func (d *duel) bind(pvc *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 	pvc, pv = pvc.DeepCopy(), pv.DeepCopy()
 	pv.Spec.ClaimRef = &v1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: pvc.Namespace,
@@ -247,7 +248,7 @@ func (d *duel) addVolumes(p *v1.Pod) {
 	}
 }
 
-// landVolumes has the volumes of a pod be bound, or provisioned near its node.
+// landVolumes binds the volumes of a pod, or provisions them near its node.
 func (d *duel) landVolumes(f flight) {
 	for _, v := range f.volumes {
 		pvc, ok := get[*v1.PersistentVolumeClaim](d, namespace, v.Claim)
@@ -285,7 +286,7 @@ func (d *duel) provision(pvc *v1.PersistentVolumeClaim, node string) {
 	d.bind(pvc, pv)
 }
 
-// bindImmediately has a claim be bound that does not wait for a pod.
+// bindImmediately binds a claim that does not wait for a pod.
 func (d *duel) bindImmediately() {
 	for _, pvc := range all[*v1.PersistentVolumeClaim](d) {
 		class := *pvc.Spec.StorageClassName
@@ -297,7 +298,7 @@ func (d *duel) bindImmediately() {
 	}
 }
 
-// changeStorage changes what there is of storage.
+// changeStorage changes the objects of storage.
 func (d *duel) changeStorage() {
 	switch d.n(0, 3) {
 	case 0:

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// ban is something that may not stand in a file of floors 0 to 5.
+// ban is something that a file of floors 0 to 5 may not use.
 type ban struct {
 	// path is the import path of a package.
 	path string
-	// name is what may not be used of it; "" bans the import itself.
+	// name is the identifier of the package that files may not use; "" bans the import itself.
 	name string
 	rule string
 }
@@ -76,7 +76,7 @@ var bans = []ban{
 	{"k8s.io/client-go/util/workqueue", "ParallelizeUntil", "goroutine"},
 	{"sync", "Map", "sync.Map"},
 
-	// Listers and informers list what their store lists, so it is the store that must be sorted.
+	// Listers and informers list the content of their store, so it is the store that must be sorted.
 	{"k8s.io/client-go/tools/cache", "NewStore", "unsorted-store"},
 	{"k8s.io/client-go/tools/cache", "NewIndexer", "unsorted-store"},
 	{"k8s.io/client-go/tools/cache", "NewThreadSafeStore", "unsorted-store"},
@@ -93,7 +93,7 @@ var bannedMethods = map[string]string{
 	"(*sync.WaitGroup).Go": "goroutine",
 }
 
-// checkBans reports, by syntax alone, what may not stand on floors 0 to 5.
+// checkBans reports, by syntax alone, every use of a banned name on floors 0 to 5.
 func checkBans(t *tree) []finding {
 	var out []finding
 	for _, p := range t.packages {
@@ -109,8 +109,8 @@ func checkBans(t *tree) []finding {
 	return out
 }
 
-// checkFileBans reports the bans that one file breaks. A variable that shadows an import by its name is
-// taken for the import: rename it.
+// checkFileBans reports the bans that one file breaks. It mistakes a variable that shadows an import by its name for
+// the import: rename the variable.
 func checkFileBans(f *file) []finding {
 	var out []finding
 	imported := map[string]string{}
@@ -155,9 +155,9 @@ func checkUse(f *file, n *ast.SelectorExpr, p string) []finding {
 
 var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 
-// localName is the name by which a file uses an import. Where the import gives none it is the last element
-// of the path that is not a major version ("math/rand/v2" is rand), as for every package in the lists;
-// "k8s.io/…/meta/v1" is the exception, whose package really is called v1.
+// localName is the name that a file uses for an import. If the import gives none, it is the last element of the path
+// that is not a major version ("math/rand/v2" is rand). That holds for every package in the lists except
+// "k8s.io/…/meta/v1", whose package really is called v1.
 func localName(spec *ast.ImportSpec) string {
 	if spec.Name != nil {
 		return spec.Name.Name

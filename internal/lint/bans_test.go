@@ -41,7 +41,7 @@ func readWanted(t *testing.T, root, dir string) map[string]bool {
 	return want
 }
 
-// checkAsPure runs the bans over one directory as if it stood on a floor where they hold.
+// checkAsPure runs the bans over one directory as if it were on a floor where they hold.
 func checkAsPure(t *testing.T, root, dir string) []finding {
 	t.Helper()
 	one := &tree{root: root}

@@ -12,16 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxColumns is where a line of source or of documentation ends at the latest. A tab counts as tabColumns columns, and
+// maxColumns is the largest width of a line of source or of documentation. A tab counts as tabColumns columns, and
 // every character as one.
 const (
 	maxColumns = 120
 	tabColumns = 4
 )
 
-// checkColumns reports each line of a Go file or a Markdown file of the module that is longer than maxColumns. Left out
-// are Markdown's tables, code blocks (what programs print is as wide as it is), images and links that stand alone, and
-// lines of Go that cannot be broken: a URL, a directive for the compiler, raw strings.
+// checkColumns reports each line of a Go file or a Markdown file of the module that is longer than maxColumns. In
+// Markdown it ignores tables, code blocks (what programs print is as wide as it is), and images and links on lines of
+// their own. In Go it ignores lines that cannot be broken: a URL, a directive for the compiler, raw strings.
 func checkColumns(root string) ([]finding, error) {
 	var out []finding
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -67,7 +67,7 @@ func longInGo(text []byte) (lines []int) {
 	return lines
 }
 
-// linesOfRawStrings returns the lines on which a raw string begins, goes on or ends.
+// linesOfRawStrings returns the lines on which a raw string begins, continues or ends.
 func linesOfRawStrings(text []byte) map[int]bool {
 	lines := map[int]bool{}
 	file := token.NewFileSet().AddFile("", -1, len(text))

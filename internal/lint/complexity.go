@@ -33,8 +33,8 @@ func checkComplexity(t *tree) []finding {
 	return out
 }
 
-// function is what is counted as one: a function, or a function literal outside of functions, named after the variable
-// that it stands in.
+// function is a unit of the count: a function, or a function literal outside of functions, named after the variable
+// that holds it.
 type function struct {
 	name *ast.Ident
 	node ast.Node

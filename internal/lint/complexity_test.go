@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestComplexityIsCountedAsGocycloDoes has the constructs that count, each once, and those that do not.
+// TestComplexityIsCountedAsGocycloDoes has the constructs that count, each once, and the constructs that do not.
 func TestComplexityIsCountedAsGocycloDoes(t *testing.T) {
 	for _, c := range []struct {
 		body string
@@ -39,8 +39,8 @@ func TestComplexityIsCountedAsGocycloDoes(t *testing.T) {
 	}
 }
 
-// TestAFunctionThatIsTooComplexIsFound has functions at the limit and above it, in a product and in a test file: with a
-// name, as a literal that a variable is set to, and as a literal inside of a composite one.
+// TestAFunctionThatIsTooComplexIsFound has functions at the limit and above it, in a product and in a test file. Each
+// is a function with a name, a literal that a variable is set to, or a literal inside of a composite one.
 func TestAFunctionThatIsTooComplexIsFound(t *testing.T) {
 	ifs := func(n int) string { return strings.Repeat("if a {}\n", n) }
 	allowed, tooMany := ifs(maxComplexity-1), ifs(maxComplexity)

@@ -1,6 +1,6 @@
-// Package lint holds the project's rules about its own source, as a test: which package may import which
-// (the floors), and what may not be written on the floors whose state is rebuilt from the log (the bans).
-// The rules come from the design's sections "Packages and floors" and "Determinism".
+// Package lint holds the project's rules about its own source, as a test. The floors say which package may import
+// which. The bans say which names are forbidden on the floors whose state is rebuilt from the log. The rules come from
+// the design's sections "Packages and floors" and "Determinism".
 //
 // It reads source and reports; it never changes a file, and no package imports it. A finding is one line,
 //

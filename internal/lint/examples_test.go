@@ -10,8 +10,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// TestExamplesHaveTheVersionsOfTheModule compares the go.mod of each example with that of Rollcall: a plugin is built
-// with the Kubernetes whose plugins Rollcall runs.
+// TestExamplesHaveTheVersionsOfTheModule compares the go.mod of each example with the go.mod of Rollcall: a plugin is
+// built with the Kubernetes whose plugins Rollcall runs.
 func TestExamplesHaveTheVersionsOfTheModule(t *testing.T) {
 	versions := map[string]string{}
 	for _, r := range requirementsOf(t, ".") {

@@ -15,10 +15,10 @@ const (
 	side          = 10
 )
 
-// room is one package, or one folder of packages, and the floor it stands on.
+// room is one package, or one folder of packages, and its floor.
 type room struct {
-	// dir is the package's directory inside the module, with slashes; "x/..." stands for every package
-	// below x, but not x itself.
+	// dir is the package's directory inside the module, with slashes; "x/..." means every package below x, but not x
+	// itself.
 	dir   string
 	floor int
 	// testSupport: only test files and other test support import it, and the bans do not hold in it.
@@ -152,7 +152,7 @@ var sideways = []neighbours{
 	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},
 }
 
-// apart are imports that are not allowed, whatever the floors say.
+// apart are imports that no floor allows.
 var apart = []neighbours{
 	{"engine/live", "kube/...", "the loop hands an engine.Ready on to interfaces of its own"},
 	{"engine/live", "scheduler", "the loop asks the state nothing: what it needs is in engine.Ready"},
@@ -161,8 +161,8 @@ var apart = []neighbours{
 // backendUser is a room that may import a backend of logs.
 type backendUser struct{ backend, user, reason string }
 
-// backends are packages that only those may import that are listed, outside of tests: whoever else needs a log works on
-// the contract of package eventlog, and has it opened by package logs. A row that has become needless is reported.
+// backends are packages that, outside of tests, only the listed packages may import. Any other package that needs a log
+// works on the contract of package eventlog, and package logs opens the log for it. The check reports a needless row.
 var backends = []backendUser{
 	{"eventlog/boltlog", "logs", "it opens a log by its name, whatever keeps it"},
 	{"eventlog/boltlog", "logs/...", "segments, archives and the structure of files are boltlog's alone"},
@@ -188,7 +188,7 @@ func mayUse(dir, target string) bool {
 	return !isBackend
 }
 
-// matches reports whether dir is what pattern names: itself, or, for "x/...", anything below x.
+// matches reports whether pattern names dir: dir itself, or, with "x/...", anything below x.
 func matches(pattern, dir string) bool {
 	if below, ok := strings.CutSuffix(pattern, "..."); ok {
 		return strings.HasPrefix(dir, below)
@@ -278,7 +278,7 @@ func checkImports(module, dir string, from room, f *file) []finding {
 	return out
 }
 
-// reasonApart says why from must not import to, whatever their floors; "" if nothing is against it.
+// reasonApart gives the reason why from must not import to on any floor; "" if there is none.
 func reasonApart(from, to string) string {
 	for _, a := range apart {
 		if matches(a.from, from) && matches(a.to, to) {
@@ -288,7 +288,7 @@ func reasonApart(from, to string) string {
 	return ""
 }
 
-// allowedSideways reports whether from may import to although both stand on one floor.
+// allowedSideways reports whether from may import to although both are on one floor.
 func allowedSideways(from, to string) bool {
 	for _, s := range sideways {
 		if matches(s.from, from) && matches(s.to, to) {

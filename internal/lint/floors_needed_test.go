@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRowsOfTheTablesThatNothingNeedsAreFound has each kind of row once as it is needed, and once as it is not. What a
-// test file imports, and what test support imports of a backend, needs no row.
+// TestRowsOfTheTablesThatNothingNeedsAreFound has each kind of row once as it is needed, and once as it is not. Imports
+// of a test file need no row, and neither do imports of a backend by test support.
 func TestRowsOfTheTablesThatNothingNeedsAreFound(t *testing.T) {
 	module := parseModule(t, `
 -- a/a.go --

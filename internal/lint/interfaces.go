@@ -6,8 +6,9 @@ const interfaceAdvice = "assertion to an interface without a name: declare it, s
 	"and assert where a type " +
 	"implements it (var _ Name = (*T)(nil)), so that a renamed method does not compile"
 
-// checkInterfaces reports assertions to interfaces that have methods and no name, in files of the product. A type that
-// no longer implements such an interface is passed over in silence, and no reader finds out that it is asked.
+// checkInterfaces reports assertions to interfaces that have methods and no name, in files of the product. If a type no
+// longer implements such an interface, the program ignores it silently, and no reader sees that the program asks for
+// it.
 func checkInterfaces(t *tree) []finding {
 	var out []finding
 	for _, p := range t.packages {

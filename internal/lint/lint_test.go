@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// moduleRoot is where go.mod lies, seen from this package's directory, in which its tests run.
+// moduleRoot is the directory of go.mod, seen from this package's directory, in which its tests run.
 const moduleRoot = "../.."
 
 // absRoot is moduleRoot as an absolute path.

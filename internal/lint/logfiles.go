@@ -11,7 +11,7 @@ const logFilesAdvice = "what stands in a log's directory may be anything: open f
 // logRooms are the packages that work on the directories of logs, and on files that other parties have made.
 var logRooms = []string{"eventlog/boltlog", "eventlog/index", "snapshot", "bundle", "proof", "logs", "logs/..."}
 
-// opening are the functions of package os that open a file, whatever it is.
+// opening are the functions of package os that open a file of any kind.
 var opening = []string{"Open", "OpenFile", "ReadFile", "Create", "WriteFile"}
 
 // checkLogFiles reports where such a package opens files by itself.
@@ -32,7 +32,7 @@ func checkLogFiles(t *tree) []finding {
 	return out
 }
 
-// checkOpening reports where one file uses a function that opens whatever there is.
+// checkOpening reports each place where one file uses a function that opens files of any kind.
 func checkOpening(f *file) []finding {
 	name := ""
 	for _, spec := range f.syntax.Imports {

@@ -111,12 +111,12 @@ func relative(root, name string) string {
 	return filepath.ToSlash(rel)
 }
 
-// checkPackage reports on one type-checked package. With type errors it says so, and still reports what
-// can be told.
+// checkPackage reports on one type-checked package. With type errors it says so, and still reports the findings that do
+// not depend on them.
 func checkPackage(root string, p *packages.Package) []finding {
 	var out []finding
 	for _, e := range p.Errors {
-		// The go command compiles as well; what it says of a type error only repeats it.
+		// The go command compiles as well. Its message about a type error only repeats the error.
 		if e.Kind != packages.ListError || len(p.TypeErrors) == 0 {
 			out = append(out, typeError(root, p, e))
 		}
@@ -159,8 +159,8 @@ type mark struct {
 	used    bool
 }
 
-// readMarks returns a file's marks by the lines they speak for: their own, and the one below the comment
-// group that they stand in.
+// readMarks returns a file's marks by the lines they apply to: their own, and the one below the comment group that has
+// them.
 func readMarks(fset *token.FileSet, f *ast.File) map[int]*mark {
 	marks := map[int]*mark{}
 	for _, group := range f.Comments {
@@ -269,8 +269,8 @@ func (c *orderCheck) need(n ast.Node, what string) {
 	}
 }
 
-// reportUnusedMarks reports marks that speak for nothing: the code below them has changed, or they stand
-// in the wrong place.
+// reportUnusedMarks reports marks that apply to nothing: the code below them has changed, or they are in the wrong
+// place.
 func (c *orderCheck) reportUnusedMarks() {
 	// any order: findings are sorted before they are printed, and doubles dropped.
 	for _, m := range c.marks {

@@ -182,7 +182,7 @@ func sentencesOf(text string) (out []sentence) {
 	return append(out, sentence{strings.TrimSpace(text[start:]), start})
 }
 
-// wordsOf counts the words of a text: what stands between spaces and has a letter or a digit.
+// wordsOf counts the words of a text: the parts between spaces that have a letter or a digit.
 func wordsOf(text string) (n int) {
 	for word := range strings.FieldsSeq(text) {
 		if strings.ContainsFunc(word, isWordRune) {

@@ -18,7 +18,7 @@ import (
 // name is a type, function or file, and the number is its size. No number may rise, and the aim is an empty file.
 const ratchetFile = "ratchet.txt"
 
-// counted is a rule and the name of what breaks it.
+// counted is a rule and the name of the thing that breaks it.
 type counted struct{ rule, name string }
 
 // ratchet has the number of each counted thing.

@@ -125,7 +125,7 @@ func namesBehaviour(expr ast.Expr) bool {
 	return false
 }
 
-// commentLines counts the lines of a file that a comment begins, and those of them inside functions.
+// commentLines counts the lines of a file that begin with a comment, and how many of them are inside functions.
 func commentLines(f *file) (all, inside int) {
 	for _, g := range f.syntax.Comments {
 		for _, c := range g.List {

@@ -15,7 +15,7 @@ import (
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 // TestArchitectureHasTheRoomsAndFloorsOfThisPackage compares the table of rooms in docs/ARCHITECTURE.md, and its
-// sentence on rooms that are planned, with the variable rooms. What is test support says so there.
+// sentence on rooms that are planned, with the variable rooms. The table has to name test support as such.
 func TestArchitectureHasTheRoomsAndFloorsOfThisPackage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(absRoot(t), "docs", "ARCHITECTURE.md"))
 	if err != nil {
@@ -65,7 +65,7 @@ func TestArchitectureHasTheRoomsAndFloorsOfThisPackage(t *testing.T) {
 	}
 }
 
-// floorName returns what a floor is called in the docs.
+// floorName returns the name of a floor in the docs.
 func floorName(floor int) string {
 	switch floor {
 	case edge:

@@ -8,7 +8,7 @@ import (
 
 // limit is the largest size that something may have.
 type limit struct {
-	// rule is the rule's short name, which is also the name of what is counted.
+	// rule is the rule's short name, which is also the name of the quantity.
 	rule string
 	// most is the largest size allowed.
 	most int
@@ -16,7 +16,7 @@ type limit struct {
 	advice string
 }
 
-// The limits of size. Methods and fields are those of types of the product; lines are counted in tests, too.
+// The limits of size. Methods and fields are counted in types of the product; lines are counted in tests, too.
 var (
 	methodsOfType = limit{"methods", 40,
 		"give a part of the type's fields a type of its own, with the methods that use only these fields"}
@@ -30,13 +30,13 @@ var (
 		"give a step of the function a name and a function"}
 )
 
-// size is how large one thing is, of which a limit says how large it may be.
+// size is the size of one thing, for which there is a limit.
 type size struct {
 	limit
 	// name is the package's directory and the name in it, or a file's path.
 	name string
 	n    int
-	// file and line are where it is declared.
+	// file and line are the place of its declaration.
 	file string
 	line int
 }
@@ -107,7 +107,7 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-// sizesOfFile returns the sizes that one file shows: its own, and those of its functions, structs and interfaces.
+// sizesOfFile returns the sizes that one file shows: its own, and the sizes of its functions, structs and interfaces.
 func sizesOfFile(dir string, f *file) []size {
 	position := f.fset.Position
 	out := []size{{linesOfFile, f.name, f.fset.File(f.syntax.FileStart).LineCount(), f.name, 1}}

@@ -41,7 +41,7 @@ type tree struct {
 	module string
 	// packages are the directories with Go files, by path.
 	packages []*pkg
-	// unparsed are the files that do not parse; they stand in no package.
+	// unparsed are the files that do not parse; they are in no package.
 	unparsed []finding
 }
 

@@ -1,5 +1,5 @@
-// Package compat keeps logs of every behaviour that a release has, and tests that this version still works with them:
-// it reads them, recovers the states that were recorded, decides every decision again, and explains them as before.
+// Package compat keeps logs of every behaviour that a release has, and tests that this version still works with them.
+// It reads them, recovers the states that were recorded, decides every decision again, and explains them as before.
 // docs/RELIABILITY.md makes that promise. Only tests import the package.
 //
 // # Test data
@@ -26,7 +26,7 @@
 //	mkdir stories && go test ./test/transcripts -story-logs "$PWD/stories"
 //	STORIES=$PWD/stories test/compat/generate.sh ./rollcall test/compat/testdata/behaviourN
 //
-// The tests here look at entries and states. What the commands print is tested in cmd/rollcall/app.
+// The tests here check entries and states. The tests in cmd/rollcall/app check the output of the commands.
 //
 // Start reading at Each, in logs.go.
 package compat

@@ -25,13 +25,13 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// Log is a log or a bundle of a version of before, with what was recorded of it.
+// Log is a log or a bundle of an earlier version, with the answers and states that were recorded for it.
 type Log struct {
 	// Entries and Records read from an entry on, the first of which is First.
 	Entries func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
 	Records func(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error]
 	First   uint64
-	// Snapshots are those of its states, by entry.
+	// Snapshots are the encoded states after some of its entries, by entry.
 	Snapshots map[uint64][]byte
 	// States are the hashes of states, or their first bytes, in hex, by entry.
 	States map[uint64][]byte
@@ -171,7 +171,7 @@ func (l *Log) Restore(t *testing.T, seq uint64) *scheduler.Machine {
 	return m
 }
 
-// Run applies the entries after the Machine's and compares the states with those that were recorded.
+// Run applies the entries after the Machine's and compares the states with the recorded states.
 func (l *Log) Run(t *testing.T, m *scheduler.Machine) {
 	t.Helper()
 	if err := l.Compare(m); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// deviceClaim is how a pod names its claim for a device.
+// deviceClaim is the name that a pod gives its claim for a device.
 const deviceClaim = "device"
 
 // deviceClass makes a DeviceClass of the devices of a driver that is named like it.
@@ -49,7 +49,7 @@ func (p *Player) slice(d *datadriven.TestData) eventlog.Object {
 	return slice
 }
 
-// madeOfTemplate is how a pod, or a PodGroup, names its claim for a device.
+// madeOfTemplate returns the entry with which a pod, or a PodGroup, names its claim for a device.
 func madeOfTemplate() v1.PodResourceClaim {
 	return v1.PodResourceClaim{Name: deviceClaim, ResourceClaimTemplateName: ptr.To(deviceClaim)}
 }
@@ -89,7 +89,7 @@ func (p *Player) newGroup(d *datadriven.TestData) (all []eventlog.Payload) {
 	return append(all, &eventlog.Upserted{Resource: res, Object: obj})
 }
 
-// claimDevice has the pod name a claim for one device of a class, and returns the claim, as Kubernetes makes it of a
+// claimDevice makes the pod name a claim for one device of a class. It returns the claim, as Kubernetes makes it from a
 // ResourceClaimTemplate.
 func claimDevice(pod *v1.Pod, class string) *resourcev1.ResourceClaim {
 	name := pod.Name + "-" + deviceClaim

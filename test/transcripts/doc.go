@@ -1,6 +1,6 @@
 // Package transcripts owns the dialect in which the stories of the scheduler are written, and the stories: the files
-// below testdata, one folder for each subject. A story plays inputs into a scheduler.Machine, shows what is decided,
-// and may ask package replay/explain to explain it.
+// below testdata, one folder for each subject. A story plays inputs into a scheduler.Machine, shows its decisions, and
+// may ask package replay/explain to explain them.
 //
 // Tests of other packages may play lines of the dialect too, to make a log (New, Player.Step). The package never
 // stubs the scheduler: plugins, queue and cluster are the real ones. The plugins that exist for stories alone are in
@@ -14,8 +14,8 @@
 // ----, and what happened. "go test ./test/transcripts -rewrite" writes down what happens now; commit such a change
 // only if you understand what caused it. Time starts at midnight of 2026-01-01 and passes only by the command advance.
 //
-// After a story has been played, its entries are applied to a second Machine, which must decide the same and have the
-// same state after each entry, and to Machines that are restored from the state after every entry.
+// After a story the Player applies its entries to a second Machine, which must decide the same and have the same state
+// after each entry. It also applies them to Machines that it restores from the state after every entry.
 //
 // # Commands that change something
 //

@@ -23,7 +23,7 @@ import (
 var outcomes = map[string]eventlog.BindOutcome{"bound": eventlog.BindBound, "failed": eventlog.BindFailed,
 	"conflict": eventlog.BindConflict, "unknown": eventlog.BindUnknown}
 
-// inputs returns what a command brings: one input, or several for a pod with count.
+// inputs returns the inputs of a command: one, or several for a pod with count.
 func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 	p.t.Helper()
 	upsert := func(res eventlog.Resource, obj eventlog.Object) []eventlog.Payload {
@@ -276,7 +276,7 @@ func (p *Player) split(d *datadriven.TestData) (namespace, name string) {
 	return namespace, name
 }
 
-// allow fails unless the command has that many arguments by place, and no others than those of the given names.
+// allow fails unless the command has that many arguments by place, and, by name, only arguments of the given names.
 func (p *Player) allow(d *datadriven.TestData, byPlace int, names ...string) {
 	p.t.Helper()
 	if len(d.CmdArgs) < byPlace {
@@ -289,7 +289,7 @@ func (p *Player) allow(d *datadriven.TestData, byPlace int, names ...string) {
 	}
 }
 
-// arg returns an argument's value, "true" if it has none, or what stands in for an argument that is not there.
+// arg returns an argument's value, "true" if it has none, or otherwise if the argument is missing.
 func arg(d *datadriven.TestData, key, otherwise string) string {
 	for _, a := range d.CmdArgs {
 		if a.Key == key {

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/bundle"
 )
 
-// storyLogs is where the logs of the stories go that package compat keeps. See test/compat/generate.sh.
+// storyLogs is the directory for the logs of the stories that package compat keeps. See test/compat/generate.sh.
 var storyLogs = flag.String("story-logs", "",
 	"write the log of every story as a bundle, and the hashes of its states, to this folder")
 

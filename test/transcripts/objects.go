@@ -17,7 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// gpu is the resource that gpu=N stands for.
+// gpu is the resource that gpu=N means.
 const gpu = v1.ResourceName("nvidia.com/gpu")
 
 // resources returns the amounts of a node or a pod.
@@ -218,7 +218,7 @@ func (p *Player) podSpec(d *datadriven.TestData, spec *v1.PodSpec) {
 	}
 }
 
-// resize has a pod on its node request other amounts, and says what the kubelet makes of it.
+// resize changes the requests of a pod on its node, and says how the kubelet reacts.
 func (p *Player) resize(d *datadriven.TestData, pod *v1.Pod) {
 	p.t.Helper()
 	p.allow(d, 1, "cpu", "memory", "gpu", "deferred", "infeasible")

@@ -16,10 +16,10 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Start is when a story starts.
+// Start is the time at which a story starts.
 var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TB is what a Player needs of a test. Both *testing.T and *rapid.T have it.
+// TB has the methods of a test that a Player needs. Both *testing.T and *rapid.T have them.
 type TB interface {
 	Helper()
 	Fatal(args ...any)
@@ -49,7 +49,7 @@ func New(t TB) *Player {
 	return &Player{t: t, log: eventlog.NewMemory(), now: eventlog.TimeOf(Start)}
 }
 
-// PlayFile plays the story of a file and returns its entries. See the package comment for what is examined.
+// PlayFile plays the story of a file and returns its entries. The package comment lists the checks.
 func PlayFile(t *testing.T, path string) []eventlog.Entry {
 	p := New(t)
 	p.file = true
@@ -60,13 +60,14 @@ func PlayFile(t *testing.T, path string) []eventlog.Entry {
 	p.t = t
 	entries := p.Entries()
 	p.replay(entries)
-	// Of a long story some of the restored Machines go on to the end: all of them together take the square of it.
+	// In a long story only some of the restored Machines continue to the end: the time for all of them would be
+	// quadratic.
 	restorecheck.New(Registry(), t.Fatalf).Play(entries, 1, 1+len(entries)/100)
 	p.writeLog(t, path, entries)
 	return p.Entries()
 }
 
-// Configure starts an epoch with a KubeSchedulerConfiguration; "" stands for the default one.
+// Configure starts an epoch with a KubeSchedulerConfiguration; "" means the default one.
 func (p *Player) Configure(configuration string) {
 	p.t.Helper()
 	cfg := framework.DefaultConfig()
@@ -99,7 +100,7 @@ func (p *Player) Log() *eventlog.Memory {
 	return p.log
 }
 
-// Entries returns the entries of the log, decoded anew: they share nothing with the Machine.
+// Entries returns the entries of the log, decoded again: they share nothing with the Machine.
 func (p *Player) Entries() []eventlog.Entry {
 	p.t.Helper()
 	var all []eventlog.Entry
@@ -124,7 +125,7 @@ func (p *Player) must(err error) {
 	}
 }
 
-// play plays one block of a story and returns what happened.
+// play plays one block of a story and returns its output.
 func (p *Player) play(d *datadriven.TestData) string {
 	p.t.Helper()
 	if d.Cmd == "config" {
@@ -212,7 +213,7 @@ func (p *Player) passTime(d *datadriven.TestData) {
 	p.now = p.now.Add(by)
 }
 
-// decide runs up to atMost cycles and prints them and what they ask of the cluster.
+// decide runs up to atMost cycles and prints them and their effects on the cluster.
 func (p *Player) decide(atMost int) string {
 	p.t.Helper()
 	var b strings.Builder
@@ -257,10 +258,10 @@ func (p *Player) Step(line string) {
 	p.step(inputs)
 }
 
-// mostDecisions is how many decisions follow from one step of a story at the most.
+// mostDecisions is the largest number of decisions that may follow from one step of a story.
 const mostDecisions = 10_000
 
-// step does what package engine does with inputs, and what a cluster does that binds at once.
+// step acts on inputs as package engine does, and then as a cluster that binds at once.
 func (p *Player) step(inputs []eventlog.Payload) {
 	p.t.Helper()
 	if len(inputs) == 0 {

@@ -82,7 +82,7 @@ func (faulty) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.Nod
 // those labelled opens=HH-MM are refused every node. No event is of any help.
 type hours struct{ clock teller }
 
-// teller is what of the plugins' handle tells the time of the log.
+// teller is the part of the plugins' handle that gives the time of the log.
 type teller interface{ Now() time.Time }
 
 var _ teller = framework.Handle(nil)

@@ -33,7 +33,7 @@ func (p *Player) print(e eventlog.Entry) string {
 	return fmt.Sprintf("%d %s %s", e.Seq, clock(e.Time), e.Kind())
 }
 
-// writeEffect writes what a decision asks of the cluster.
+// writeEffect writes an effect of a decision on the cluster.
 func writeEffect(b *strings.Builder, x scheduler.Effect) {
 	verb := map[scheduler.EffectKind]string{
 		scheduler.Bind: "bind", scheduler.Evict: "evict", scheduler.Ask: "ask",

@@ -21,7 +21,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// mostPerRack is how many pods RackLimit allows on the nodes that have the same label rack.
+// mostPerRack is the number of pods that RackLimit allows on the nodes that have the same label rack.
 const mostPerRack = 2
 
 // rackLimit is a plugin that keeps in its own memory which pods are on which rack: from Reserve until Unreserve, or
@@ -89,7 +89,7 @@ func (r *rackLimit) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	return nil
 }
 
-// place returns the lowest place in a rack that is free, with what the pod's label says: memory that depends on the
+// place returns the lowest free place in a rack, followed by the value of the pod's label: memory that depends on the
 // order of calls, and on the pod as it is.
 func (r *rackLimit) place(rack string, pod *v1.Pod) string {
 	for i := 0; ; i++ {

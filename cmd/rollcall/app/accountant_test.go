@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestNoNodeIsOverbookedAndNoGangIsBoundInPart adds up requests by node from nothing but the output of log cat, and
+// TestNoNodeIsOverbookedAndNoGangIsBoundInPart adds up requests by node from nothing but the output of log cat. It
 // finds no node over its allocatable at any entry, no gang bound below its minimum, and no bind without a decision
 // before it.
 func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
@@ -53,7 +53,7 @@ func audited(t *testing.T, log string) *accountant {
 	return a
 }
 
-// TestOverbookingAndGangsBoundInPartAreFound plants what the accountant must find.
+// TestOverbookingAndGangsBoundInPartAreFound plants faults that the accountant must find.
 func TestOverbookingAndGangsBoundInPartAreFound(t *testing.T) {
 	node := `{"kind":"Upserted","resource":"nodes","object":{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"2","pods":"10"}}}}`
 	pod := func(name, group string) string {
@@ -118,13 +118,13 @@ func TestOverbookingAndGangsBoundInPartAreFound(t *testing.T) {
 	}
 }
 
-// accountant knows only what log cat prints.
+// accountant knows only the output of log cat.
 type accountant struct {
 	allocatable map[string]map[string]int64 // node -> resource -> thousandths
 	used        map[string]map[string]int64
 	pods        map[string]*accountedPod // by UID
 	minimum     map[string]int           // by group
-	going       map[string]int           // by group: members that are placed for good
+	going       map[string]int           // by group: members that are placed permanently
 	boundOf     map[string]int           // by group: members that were ever bound
 	bound       int
 	gangsBound  int
@@ -134,7 +134,7 @@ type accountant struct {
 type accountedPod struct {
 	name, group, node string
 	requests          map[string]int64
-	going             bool // decided for good, not only held
+	going             bool // decided permanently, not only held
 }
 
 func newAccountant() *accountant {
@@ -142,7 +142,7 @@ func newAccountant() *accountant {
 		pods: map[string]*accountedPod{}, minimum: map[string]int{}, going: map[string]int{}, boundOf: map[string]int{}}
 }
 
-// at walks into nested JSON objects; what is not there is nil.
+// at walks into nested JSON objects. It returns nil if a step does not exist.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		m, _ := v.(map[string]any)

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/order"
 )
 
-// errViolated is returned by an audit that has already reported what it found.
+// errViolated is the error of an audit that has already reported its findings.
 var errViolated = errors.New("the log has placements against the order of its queue")
 
 func newAudit(registry framework.Registry) *cobra.Command {

@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// placement is the script command "placement CAT POD JSON TEXT": it compares what log check says of the proof of a
-// pod's placement with the lines of log cat.
+// placement is the script command "placement CAT POD JSON TEXT": it compares the output of log check about the proof of
+// a pod's placement with the lines of log cat.
 func placement(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: placement CAT POD JSON TEXT")
@@ -79,9 +79,9 @@ func (l *naiveLog) comparePlacement(p *naivePod, told *toldPlacement, text strin
 	}
 }
 
-// jumps is the script command "jumps CAT JSON TEXT": it compares the overtakings that audit order reports, and the
-// verdicts, with those that a naive reader finds in the lines of log cat. No two in these worlds have one priority, so
-// that each is one of a higher priority by a lower one.
+// jumps is the script command "jumps CAT JSON TEXT": it compares the overtakings and verdicts of audit order with the
+// ones that a naive reader finds in the lines of log cat. No two entities in these worlds have the same priority. So in
+// every overtaking, one of lower priority passes one of higher priority.
 func jumps(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: jumps CAT JSON TEXT")
@@ -149,9 +149,9 @@ type naiveJump struct {
 	allowed                       bool
 }
 
-// jumps returns all of a log. One is allowed if what was overtaken could not be tried, or had been tried and refused
-// and no room was freed since then. Under StrictFIFO the latter is no excuse. That is stricter than the product's
-// rules: in these worlds nothing is in backoff when another is placed.
+// jumps returns all overtakings of a log. One is allowed if the overtaken entity could not be tried, or if it had been
+// tried and refused and no room was freed since then. Under StrictFIFO the latter is no excuse. That is stricter than
+// the product's rules: in these worlds no entity is in backoff when another is placed.
 func (l *naiveLog) jumps() map[naiveJump]bool {
 	strict := strings.Contains(l.lines[1], `"queuePolicy":"StrictFIFO"`)
 	found := map[naiveJump]bool{}
@@ -171,9 +171,9 @@ func (l *naiveLog) jumps() map[naiveJump]bool {
 	return found
 }
 
-// tampered is the script command "tampered PROOF KEY": it changes the proof of a placement in each of the ways in which
-// somebody might who wants it to say something else, and has log check refuse each. The program that tampers knows the
-// format of records: it computes their checksums anew.
+// tampered is the script command "tampered PROOF KEY": it changes the proof of a placement in each of the ways that
+// would make it say something else. Each time log check must refuse it. The tampering program knows the format of
+// records: it computes their checksums again.
 func tampered(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: tampered PROOF KEY")
@@ -210,7 +210,7 @@ func tampered(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s: want that nothing is proven, and it says (%v):\n%s", name, err, said)
 		}
 	}
-	// What is left without the bind is true, and it is no placement.
+	// The rest without the bind is true, and it is no placement.
 	ts.Check(os.WriteFile(ts.MkAbs("tampered.proof"), []byte(strings.Replace(proof, ",\n"+bound, "", 1)), 0o600))
 	ts.Check(ts.Exec("rollcall", "log", "check", "tampered.proof", "--key", args[1]))
 	if said := ts.ReadFile("stdout"); strings.Contains(said, "place pod") ||
@@ -219,7 +219,7 @@ func tampered(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// onAnotherNode returns a record, in base64, in which the node is another, with its checksum computed anew.
+// onAnotherNode returns a record, in base64, in which the node is another, with its checksum computed again.
 func onAnotherNode(ts *testscript.TestScript, record string) string {
 	raw, err := base64.StdEncoding.DecodeString(record)
 	ts.Check(err)

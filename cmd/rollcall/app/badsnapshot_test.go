@@ -22,8 +22,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// forge puts a snapshot in the place of that of entry seq which is whole and of that entry, but whose state has another
-// label on the first node.
+// forge replaces the snapshot of entry seq with another one that is whole and of that entry, but has another label on
+// the first node in its state.
 func forge(t testing.TB, path string, seq uint64) {
 	t.Helper()
 	log, err := logs.Options{}.Open(t.Context(), path)
@@ -267,7 +267,7 @@ func TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt(t *testing.T) {
 	}
 }
 
-// filesIn names what a directory has.
+// filesIn names the files of a directory.
 func filesIn(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

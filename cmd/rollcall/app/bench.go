@@ -223,7 +223,7 @@ func (b *coreBench) check() error {
 	return b.out.check()
 }
 
-// writeMemProfile writes what was allocated so far, and what of it is still in use; nothing if there is no path.
+// writeMemProfile writes a profile of the memory allocated so far and of the memory still in use; none without a path.
 func writeMemProfile(path string) error {
 	if path == "" {
 		return nil
@@ -236,7 +236,7 @@ func writeMemProfile(path string) error {
 	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
-// benchFacts is what "rollcall bench" prints.
+// benchFacts holds the facts that "rollcall bench" prints.
 type benchFacts struct {
 	*throughput.Result
 	Cores int `json:"cores"`

@@ -135,7 +135,7 @@ func backlogFigures(r *throughput.BacklogResult) []runFigure {
 	}
 }
 
-// pairFacts is what "rollcall bench --against" prints.
+// pairFacts holds the facts that "rollcall bench --against" prints.
 type pairFacts struct {
 	Text    string       `json:"workload"`
 	Program string       `json:"program"`

@@ -40,7 +40,7 @@ func (l *backlogBench) asked() bool { return l.waiting != 0 || l.hopeless != 0 }
 var ofBacklog = []string{"backlog", "hopeless", "policy", "events", "nodes", "dir", "log", "cpuprofile", "output",
 	"against", "rounds"}
 
-// check says what is wrong with the flags.
+// check reports errors of the flags.
 func (l *backlogBench) check(cmd *cobra.Command) error {
 	for _, name := range []string{"policy", "events"} {
 		if !l.asked() && cmd.Flags().Changed(name) {
@@ -111,7 +111,7 @@ func (b *coreBench) runBacklog(cmd *cobra.Command) error {
 	return b.out.write(cmd.OutOrStdout(), facts, facts.writeText)
 }
 
-// backlogFacts is what "rollcall bench --backlog" prints.
+// backlogFacts holds the facts that "rollcall bench --backlog" prints.
 type backlogFacts struct {
 	*throughput.BacklogResult
 	Cores int `json:"cores"`

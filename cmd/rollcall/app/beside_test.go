@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
-// resume has a simulation that was stopped go on to its end.
+// resume continues a simulation that was stopped, until its end.
 func (s *standing) resume() {
 	s.t.Helper()
 	args := slices.Clone(s.sim.Args[1:])
@@ -24,7 +24,7 @@ func (s *standing) resume() {
 	rollcall(s.t, append(slices.Delete(args, at, at+2), "--resume")...)
 }
 
-// Whoever reads a log that nobody writes to is in no writer's way, and reads it as it was.
+// A reader of a log that nobody writes to does not hinder a writer, and reads the log as it was.
 func TestASimulationIsResumedWhileItsLogIsRead(t *testing.T) {
 	sim := simulateUntil(t, 200, "--segment-size", "200000")
 	sim.end(os.Interrupt)

@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// classes is the value of --classes: whether pods that are alike share what is known of the nodes. It changes how long
-// deciding takes, and nothing else.
+// classes is the value of --classes: whether pods that are alike share the results that their filters and scores have
+// for the nodes. It changes how long deciding takes, and nothing else.
 type classes string
 
 // classesValues are the values that it can have.

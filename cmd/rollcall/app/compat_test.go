@@ -20,7 +20,8 @@ import (
 // oldLogs are the logs of package compat.
 const oldLogs = "../../../test/compat/testdata"
 
-// TestCommandsOnLogsOfBefore asks logs and bundles that earlier versions wrote for what those versions said of them.
+// TestCommandsOnLogsOfBefore runs commands on logs and bundles of earlier versions, and expects those versions'
+// answers.
 func TestCommandsOnLogsOfBefore(t *testing.T) {
 	for _, file := range compat.Folders(t, oldLogs, "*/states.txt") {
 		dir := filepath.Dir(file)
@@ -57,8 +58,8 @@ func TestCommandsOnLogsOfBefore(t *testing.T) {
 	}
 }
 
-// wantAnswer compares what a command prints as JSON with what is in the file: every field that was there then is there
-// with the same value, and there may be more.
+// wantAnswer compares the JSON output of a command with the answer in the file: every field of that answer must still
+// have the same value, and the output may have more fields.
 func wantAnswer(t *testing.T, file string, args []string) {
 	t.Helper()
 	out, complaint, code := ran(t, args...)

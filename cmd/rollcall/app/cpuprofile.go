@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// profileCPU gives every command the hidden flag --cpuprofile, for whoever works on the speed.
+// profileCPU gives every command the hidden flag --cpuprofile, for developers who work on the speed.
 func profileCPU(root *cobra.Command) {
 	var path string
 	root.PersistentFlags().StringVar(&path, "cpuprofile", "", "write a CPU profile to this file")

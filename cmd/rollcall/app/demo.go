@@ -21,7 +21,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// demo is what the command was asked for.
+// demo holds the arguments of the demo command.
 type demo struct {
 	registry framework.Registry
 	keep     string

@@ -147,7 +147,7 @@ func wantIdentical(t *testing.T, env []string, log string) []byte {
 	return out
 }
 
-// rollcallIn runs the command in a process of its own, with env besides what this process has.
+// rollcallIn runs the command in a process of its own, with env added to the environment of this process.
 func rollcallIn(t *testing.T, env []string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command("rollcall", args...)
@@ -161,7 +161,7 @@ func rollcallIn(t *testing.T, env []string, args ...string) []byte {
 	return out
 }
 
-// catEach hands on what log cat prints line by line.
+// catEach calls f with each line of the output of log cat.
 func catEach(t *testing.T, log string, f func(line []byte)) {
 	t.Helper()
 	cmd := exec.Command("rollcall", "log", "cat", log)
@@ -194,7 +194,7 @@ func catEach(t *testing.T, log string, f func(line []byte)) {
 	}
 }
 
-// catDigest digests what log cat prints, without the epochs' UUIDs.
+// catDigest digests the output of log cat, without the epochs' UUIDs.
 func catDigest(t *testing.T, log string) string {
 	t.Helper()
 	sum, lines, size := sha256.New(), 0, 0

@@ -21,9 +21,9 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/smalldisk"
 )
 
-// Each of these tests has 8 simulations stopped by their disk, or 50 (fixedseed.Whole), each at a random point. Every
-// time the process has to stop with exit code 1 and say what to do; what it told of effects has to be in the log that
-// it leaves, which is whole and replays; and once the disk is in order, --resume comes to the end of a simulation left
+// In each of these tests the disk stops 8 simulations, or 50 (fixedseed.Whole), each at a random point. Every time the
+// process has to stop with exit code 1 and say what to do. The effects that it reported have to be in the log that it
+// leaves, which is whole and replays. Once the disk is in order, --resume comes to the same end as a simulation left
 // alone.
 var diskFailures = fixedseed.Of(50, 8)
 
@@ -33,8 +33,8 @@ func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {
 	onAFullDisk(t, newSurvivor(t, 30, "98304"), diskFailures)
 }
 
-// TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn has one that tells of no effects, and so is
-// ahead of the disk when that is full.
+// TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn fills the disk of a simulation that reports no
+// effects, and so is ahead of the disk.
 func TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn(t *testing.T) {
 	t.Parallel()
 	whole := newSurvivor(t, 60, "98304")
@@ -74,7 +74,7 @@ func TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn(t *testing.T)
 	}, func(*survivor) {})
 }
 
-// TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn has every fsync and fdatasync fail from one on.
+// TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn makes every fsync and fdatasync fail from one on.
 func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command(
@@ -97,7 +97,7 @@ func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 	}, func(*survivor) {})
 }
 
-// stopAndResume has stop run simulations that their disk stops, and mend put the disk in order.
+// stopAndResume lets simulations run until their disk stops them, puts the disk in order, and resumes them.
 func stopAndResume(
 	t *testing.T,
 	whole *survivor,
@@ -158,7 +158,7 @@ func stopAndResume(
 	}
 }
 
-// ended waits for the end of a process and takes in what it told.
+// ended waits for the end of a process and takes in the effects that it reported.
 func (s *survivor) ended(t testing.TB, p *process) {
 	t.Helper()
 	s.acknowledge(t, p, math.MaxInt)
@@ -188,7 +188,7 @@ type logDisk struct {
 	logs int
 }
 
-// fresh empties the disk and returns where a log can stand on it.
+// fresh empties the disk and returns a path for a log on it.
 func (d *logDisk) fresh(t testing.TB) string {
 	t.Helper()
 	for _, old := range d.entries(t) {

@@ -45,15 +45,15 @@ func (e usageError) Unwrap() error { return e.err }
 // Run executes the program's root command (NewCommand) with the arguments of the process, and returns the exit code. It
 // ends the work on SIGINT and SIGTERM.
 func Run(root *cobra.Command) int {
-	klog.SetLogger(logr.Discard()) // what Kubernetes' packages would say of a configuration is in our errors
+	klog.SetLogger(logr.Discard()) // our errors contain the messages of Kubernetes packages about a configuration
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it is at
 	return execute(ctx, root)
 }
 
-// execute executes a root command until ctx is done, and returns the exit code. It changes nothing of the process, so
-// that several may be executed at a time.
+// execute executes a root command until ctx is done, and returns the exit code. It does not change the process, so
+// several commands may be executed at a time.
 func execute(ctx context.Context, root *cobra.Command) int {
 	stderr := root.ErrOrStderr()
 	err := root.ExecuteContext(ctx)

@@ -17,7 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
-// explanation is what the explain command prints: a value that has a JSON form, and how it is written for people.
+// explanation is the output of the explain command: a value that has a JSON form, and a function that writes it as
+// text.
 type explanation struct {
 	answer any
 	at     answer.Point // the entry that it is about
@@ -103,7 +104,7 @@ history is known.`,
 	return cmd
 }
 
-// tracing is what the explanation of a pod shows of its cycles.
+// tracing selects what the explanation of a pod shows of its cycles.
 type tracing struct {
 	on    bool
 	nodes render.TracedNodes
@@ -152,7 +153,7 @@ func (t *tracing) explainPod(
 	}}, nil
 }
 
-// explainGroup answers for a gang, or for a CompositePodGroup if that is what has the name.
+// explainGroup answers for a gang, or for a CompositePodGroup if the name belongs to one.
 func explainGroup(
 	cmd *cobra.Command,
 	log *history.Log,
@@ -174,7 +175,7 @@ func explainGroup(
 	return explanation{x, x.At, func(w io.Writer) error { return render.Group(w, x) }}, nil
 }
 
-// maxRunnersUp is how many of the next best nodes can be asked for.
+// maxRunnersUp is the largest number of next best nodes that a user can ask for.
 const maxRunnersUp = 1000
 
 func setRunnersUp(n int, opts *explain.Options) error {
@@ -182,7 +183,7 @@ func setRunnersUp(n int, opts *explain.Options) error {
 	case n < 0 || n > maxRunnersUp:
 		return usageError{fmt.Errorf("--runners-up is %d: want a number from 0 to %d", n, maxRunnersUp)}
 	case n == 0:
-		n = -1 // 0 would stand for the default
+		n = -1 // 0 would mean the default
 	}
 	opts.RunnersUp = n
 	return nil

@@ -13,7 +13,7 @@ import (
 //
 //   - a yaml block is written to the file that a line before it, or behind it, names: Save this as `FILE`;
 //   - the lines of an sh block are commands, each of which ends with 0, or with N behind "# exit code N";
-//   - each line of a text block begins, or stands in, a line of what the last sh block printed, in order.
+//   - each line of a text block is the beginning or another part of a line that the last sh block printed, in order.
 
 var (
 	guideFile = regexp.MustCompile("Save (?:this|the workload) as `([^`]+)`")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// here runs a command in this process, beside others, whatever its exit code is. Paths must be absolute, and feature
-// gates the default ones. Nobody may send it signals, or measure its memory. asProcess runs the others.
+// here runs a command in this process, beside others, with any exit code. Paths must be absolute, and feature gates the
+// default ones. No test may send it signals, or measure its memory. asProcess runs the others.
 func here(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	root := NewCommand()
 	var out, complaint bytes.Buffer
@@ -21,7 +21,7 @@ func here(ctx context.Context, args ...string) (stdout, stderr string, code int)
 	return out.String(), complaint.String(), code
 }
 
-// asProcess runs a program in a process of its own, whatever its exit code is.
+// asProcess runs a program in a process of its own, with any exit code.
 func asProcess(t testing.TB, program string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -34,7 +34,7 @@ func asProcess(t testing.TB, program string, args ...string) (stdout, stderr str
 	return out.String(), complaint.String(), cmd.ProcessState.ExitCode()
 }
 
-// ran runs a command, whatever its exit code is: "run" in a process of its own, because it configures the process's
+// ran runs a command, with any exit code. It runs "run" in a process of its own, because that configures the process's
 // logging once for all, and the others here.
 func ran(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
@@ -44,7 +44,7 @@ func ran(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	return here(t.Context(), args...)
 }
 
-// rollcall runs the command here, which must do what it is asked, and returns what it printed.
+// rollcall runs the command in this process, requires its success, and returns its output.
 func rollcall(t testing.TB, args ...string) []byte {
 	t.Helper()
 	out, complaint, code := here(t.Context(), args...)

@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
-// TestAnInterruptedSimulationLeavesALogThatReplays interrupts a simulation, or has it end by SIGTERM, as soon as its
-// log is there, and once it has grown.
+// TestAnInterruptedSimulationLeavesALogThatReplays interrupts a simulation, or ends it with SIGTERM, as soon as its log
+// exists, and once the log has grown.
 func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 	dir := t.TempDir()
 	workload := filepath.Join(dir, "long.swf")
@@ -54,7 +54,7 @@ func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 	}
 }
 
-// awaitChanges returns when the log is there and has been written to so many times.
+// awaitChanges returns when the log exists and that many changes of it were seen.
 func awaitChanges(t *testing.T, path string, changes int) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -61,11 +61,11 @@ func TestWhatASignalInterruptsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// If every sync is interrupted, from one on, the simulation stops as on any other error of a disk, and goes on later.
+// If every sync is interrupted, from one on, the simulation stops as on any other error of a disk. Later it can resume.
 func TestWhereEverySyncIsInterruptedNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 	t.Parallel()
 	needsStrace(t)
-	// Of fewer tries all may come too early.
+	// If there were fewer tries, all of them might come too early.
 	stopAndResume(t, newSurvivor(t, 30, "98304"), diskFailures/2, func(s *survivor, random *rand.Rand) *process {
 		p := s.interrupting(t, "fdatasync", fmt.Sprintf("%d+", 1+random.IntN(60)))
 		said := p.stderr.String()

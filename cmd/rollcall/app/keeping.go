@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// keeping is what is kept of a simulation, and whether it goes on with what was kept before.
+// keeping says which files a simulation writes, and whether it resumes the simulation that left its log.
 type keeping struct {
 	log         string // the directory; "" for none
 	resume      bool
@@ -82,7 +82,7 @@ func (k keeping) simulate(cmd *cobra.Command, cluster *sim.Cluster, config []byt
 	})
 }
 
-// progress says for people what the scheduler has done.
+// progress describes the scheduler's progress for people.
 func (k keeping) progress(at simulate.Progress) string {
 	switch {
 	case !at.Live:

@@ -14,9 +14,8 @@ import (
 )
 
 // TestKilledAtAnyMomentASimulationLosesNothing kills the process of a simulation 50 times, at random moments, or 200
-// times (fixedseed.Whole).
-// Each time everything that it had told of is in the log it leaves, which is whole and replays, and each
-// simulation that is resumed until it ends comes to the end of one that was left alone.
+// times (fixedseed.Whole). Each time everything that it had reported is in the log it leaves, which is whole and
+// replays. Each simulation that is resumed until it ends comes to the same end as one that was left alone.
 func TestKilledAtAnyMomentASimulationLosesNothing(t *testing.T) {
 	t.Parallel() // it waits for the disk most of the time
 	killAtRandom(t, fixedseed.Of(200, 30))
@@ -30,9 +29,9 @@ func TestSoakKills(t *testing.T) {
 	killAtRandom(t, 1000)
 }
 
-// TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning kills simulations that tell of no effects, and so are ahead
-// of the disk. What each leaves is the beginning of the simulation left alone, is whole and replays; and resumed until
-// it ends it comes to the same end, all of which is on the disk when it says so.
+// TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning kills simulations that report no effects, and so are ahead of
+// the disk. Each leaves the beginning of the log of the simulation left alone, which is whole and replays. If it is
+// resumed until it ends, it comes to the same end, all of which is on the disk when it says so.
 func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 	t.Parallel()
 	kills := fixedseed.Of(40, 8)
@@ -86,7 +85,7 @@ func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 	}
 }
 
-// wantBeginning checks that what a process left is the beginning of the simulation left alone, and returns of how many
+// wantBeginning checks that a process left the beginning of the simulation left alone, and returns the number of its
 // entries.
 func (s *survivor) wantBeginning(t testing.TB) int {
 	t.Helper()
@@ -123,7 +122,7 @@ func killAtRandom(t *testing.T, kills int) {
 	}
 }
 
-// killer kills processes, and counts what they leave.
+// killer kills processes, and counts the states in which they leave their logs.
 type killer struct {
 	random                          *rand.Rand
 	left                            int // kills to go

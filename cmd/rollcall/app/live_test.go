@@ -20,7 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
-// A standing simulation stands still in the middle, because nobody takes the effects that it tells of.
+// A standing simulation has stopped in the middle, because nobody reads the effects that it reports.
 type standing struct {
 	t      *testing.T
 	log    string
@@ -29,14 +29,14 @@ type standing struct {
 	told   *bufio.Reader
 }
 
-// simulateUntil has a simulation tell of some effects, and then stand still, or nearly: what it has told of is durable,
-// and it goes on until the pipe is full.
+// simulateUntil starts a simulation that reports some effects and then stops, or nearly: the reported effects are
+// durable, and the simulation continues until the pipe is full.
 func simulateUntil(t *testing.T, effects int, args ...string) *standing {
 	t.Helper()
 	dir := t.TempDir()
 	workload, pipe := filepath.Join(dir, "jobs.swf"), filepath.Join(dir, "effects")
 	var jobs strings.Builder
-	for i := range effects + 500 { // two binds each, more than it tells of until the pipe is full
+	for i := range effects + 500 { // two binds each, more than fit into the pipe
 		fmt.Fprintf(&jobs, "%d %d -1 600 2 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, 400*i)
 	}
 	if err := os.WriteFile(workload, []byte(jobs.String()), 0o600); err != nil {
@@ -85,7 +85,7 @@ func (s *standing) end(signal os.Signal) {
 	_ = s.sim.Wait()
 }
 
-// noted is what readers say of a log that is being written to.
+// noted matches the note of a reader of a log that is being written to.
 var noted = regexp.MustCompile(`^rollcall: the log is being written to: read up to entry (\d+)\n$`)
 
 // readUpTo returns the entry up to which a reader says that it has read.
@@ -161,7 +161,7 @@ func TestTheLogOfARunningSimulationIsRead(t *testing.T) {
 	}
 }
 
-// A reader has begun, and the simulation ends before it has read what that one had to tell.
+// A reader has begun, and the simulation ends before the reader has read all the entries that it reported.
 func TestAReaderOfASimulationThatEndsReadsOn(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestAReaderOfASimulationThatEndsReadsOn(t *testing.T) {
 	}
 }
 
-// What keeps a scheduler from reading its own log is said to who reads it, and by the scheduler.
+// If damage keeps a scheduler from reading its own log, both the reader and the scheduler report it.
 func TestDamageThatASimulationMeetsIsSaidOnBothSides(t *testing.T) {
 	sim := simulateUntil(t, 100)
 	file := logstest.SegmentOf(sim.log, 1)

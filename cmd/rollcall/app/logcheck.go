@@ -73,7 +73,7 @@ func writeChecked(w io.Writer, f *audit.Checked) error {
 	return err
 }
 
-// writePlacement says in words what a proof of a placement shows.
+// writePlacement describes in words the facts that a proof of a placement shows.
 func writePlacement(w io.Writer, p *audit.PlacementReport, c audit.CheckpointReport) {
 	shown := fmt.Sprintf("place pod %s (UID %s) on node %s", p.Pod, p.UID, p.Node)
 	if p.Bound == nil || p.Bound.Outcome != eventlog.BindBound.String() {

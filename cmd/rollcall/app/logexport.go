@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
-// export is what the export command is asked to do.
+// export holds the arguments of the export command.
 type export struct {
 	reading
 	file           string

@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/audit"
 )
 
-// keyFacts is what "rollcall log keygen" prints.
+// keyFacts holds the facts that "rollcall log keygen" prints.
 type keyFacts struct {
 	Name string `json:"name"`
 	// Key is the public key, in words that every verifier of signed notes understands.

@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/audit"
 )
 
-// TestOnlyABindThatSucceededIsAPlacement compares the first line of what log check says, which is all that some read.
+// TestOnlyABindThatSucceededIsAPlacement compares the first line of the output of log check: some users read no other.
 func TestOnlyABindThatSucceededIsAPlacement(t *testing.T) {
 	for outcome, want := range map[string]string{
 		"Bound":   "place pod ns/p (UID u) on node n\n",

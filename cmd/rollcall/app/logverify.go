@@ -210,7 +210,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 	return err
 }
 
-// writeCompared says what came of comparing the log with each checkpoint.
+// writeCompared writes the result of comparing the log with each checkpoint.
 func writeCompared(w io.Writer, r *verify.Report) {
 	for _, c := range r.Checkpoints {
 		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
@@ -228,7 +228,7 @@ func writeCompared(w io.Writer, r *verify.Report) {
 	}
 }
 
-// signedVerdict says of a log that is whole in itself how it compares with what was signed; "" if it is that.
+// signedVerdict tells how a log that is whole in itself differs from the signed one. It returns "" if they agree.
 func signedVerdict(r *verify.Report) string {
 	switch {
 	case len(r.Mismatches) > 0:
@@ -257,7 +257,7 @@ func writeSnapshots(w io.Writer, r *verify.Report) {
 	}
 }
 
-// writeTail says of a log that is being written to how far it was checked.
+// writeTail writes how far a log was checked that a process is still writing to.
 func writeTail(w io.Writer, r *verify.Report) error {
 	last := r.First + r.Entries - 1
 	if t := r.Tail; t != nil && t.Last >= t.First {

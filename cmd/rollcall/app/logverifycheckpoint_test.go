@@ -47,7 +47,7 @@ func signedAs(t testing.TB, signer note.Signer, c proof.Checkpoint) string {
 	return file
 }
 
-// TestVerifyComparesEverythingThatIsSigned signs what is not so, with the right key.
+// TestVerifyComparesEverythingThatIsSigned signs false statements with the right key.
 func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 	path := logstest.Segmented(t, logstest.WellFormed(40), 10)
 	log, err := logs.Options{}.Open(t.Context(), path)
@@ -113,7 +113,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 		compared(good, signedAs(t, east, at(40)))...)
 }
 
-// TestADamagedLogIsComparedAsFarAsItIsGood passes over no checkpoint in silence.
+// TestADamagedLogIsComparedAsFarAsItIsGood finds that verify reports on every checkpoint.
 func TestADamagedLogIsComparedAsFarAsItIsGood(t *testing.T) {
 	for _, tc := range []struct {
 		damaged int // the first entry of the segment
@@ -147,7 +147,7 @@ func TestADamagedLogIsComparedAsFarAsItIsGood(t *testing.T) {
 	}
 }
 
-// kinds are what log verify -o json says of the checkpoints that the log does not agree with, in order of their sizes.
+// kinds lists, in order of their sizes, the results of log verify -o json for the checkpoints that the log contradicts.
 func kinds(r verify.Report) (list []string) {
 	for _, m := range r.Mismatches {
 		list = append(list, string(m.Kind))
@@ -159,7 +159,7 @@ func kinds(r verify.Report) (list []string) {
 }
 
 // TestVerifySaysInWhichWayALogIsNotWhatWasSigned compares a log that has lost its end in each way in which that shows,
-// and one that cannot be read at all. None of it is passed over, and each has a report.
+// and one that cannot be read at all. Verify ignores none of them: each has a report.
 func TestVerifySaysInWhichWayALogIsNotWhatWasSigned(t *testing.T) {
 	log, _ := small(t)
 	dir := t.TempDir()
@@ -222,7 +222,7 @@ func TestVerifySaysInWhichWayALogIsNotWhatWasSigned(t *testing.T) {
 	})
 }
 
-// TestEveryCommandWritesRootAndChainTheSameWay looks for what the checkpoint says in what each of them prints.
+// TestEveryCommandWritesRootAndChainTheSameWay looks for the checkpoint's root and chain in the output of each command.
 func TestEveryCommandWritesRootAndChainTheSameWay(t *testing.T) {
 	path := logstest.Segmented(t, logstest.WellFormed(40), 10)
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// small simulates forty gangs, with a segment for about each hundred entries and a snapshot for each hundred, and
-// returns the log and the arguments that it was made with, but for more.
+// small simulates forty gangs, with a segment for about each hundred entries and a snapshot for each hundred. It
+// returns the log and the arguments that it was made with, except more.
 func small(t testing.TB, more ...string) (log string, args []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// wants runs the command, and wants that exit code and each of the texts in what it prints.
+// wants runs the command. It requires that exit code, and each of the texts in the output.
 func wants(t testing.TB, code int, texts []string, args ...string) (stdout string) {
 	t.Helper()
 	stdout, stderr, got := ran(t, args...)
@@ -134,7 +134,7 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	wants(t, exitDone, nil, "log", "import", saved+".bundle", "--log", saved)
 	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", saved)
 
-	// What is given up has to be named, and then is.
+	// The user has to name the entries that are given up, and then they are.
 	wants(
 		t,
 		exitUsage,
@@ -243,8 +243,8 @@ func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 	}
 }
 
-// TestASnapshotThatIsAskedForComesAfterItsEntry looks at the calls of log snapshot: a log may have been left by a
-// writer that died before it had synced, and its end must not be lost when there is a snapshot of it.
+// TestASnapshotThatIsAskedForComesAfterItsEntry checks the order of the system calls of log snapshot. The log may come
+// from a writer that died before it had synced, and its end must not be lost when there is a snapshot of it.
 func TestASnapshotThatIsAskedForComesAfterItsEntry(t *testing.T) {
 	if out, err := exec.Command("strace", "-f", "-qq", "-y", "-e", "trace=fsync", "true").CombinedOutput(); err != nil {
 		t.Skipf("skipped: it takes strace, and the right to trace: %v %s", err, out)

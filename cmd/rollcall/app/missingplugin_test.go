@@ -22,8 +22,8 @@ profiles:
 - plugins: {filter: {enabled: [{name: SiteFilter}]}}
 `
 
-// TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName goes through the commands that need the plugins of a log, and
-// those that do not.
+// TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName tries the commands that need the plugins of a log, and the
+// commands that do not.
 func TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName(t *testing.T) {
 	dir := t.TempDir()
 	log, file, config := filepath.Join(dir, "jobs.log"), filepath.Join(dir, "pods.yaml"), filepath.Join(dir, "c.yaml")
@@ -55,7 +55,7 @@ func TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName(t *testing.T) {
 		!slices.Equal(e.AddedPlugins, []string{"SiteFilter"}) || !slices.Equal(e.MissingPlugins, e.AddedPlugins) {
 		t.Errorf("log info -o json has %+v", e)
 	}
-	// Another configuration is another simulation, whatever plugins it has.
+	// Another configuration makes another simulation, with or without the plugin.
 	wants(t, exitUsage, []string{"cannot resume: "}, "simulate", "--nodes", "1x4cpu", "--workload", file, "--log", log,
 		"--resume")
 	// A bundle begins with the first entry if snapshots cannot be read.

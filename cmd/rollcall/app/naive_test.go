@@ -30,10 +30,10 @@ type naiveRun struct {
 // never is the start of a job that does not start.
 const never = int64(-1)
 
-// naivePolicy starts of the queue, in its order, what it wants to have started now.
+// naivePolicy starts the jobs of the queue that it wants to run now, in the queue's order.
 type naivePolicy func(m *naiveMachine, queue []int) (left []int)
 
-// naiveMachine is what naive references schedule on.
+// naiveMachine is the machine that the naive references schedule on.
 type naiveMachine struct {
 	jobs    []naiveJob
 	now     int64
@@ -107,9 +107,9 @@ func naiveFirstFit(m *naiveMachine, queue []int) []int {
 	return slices.DeleteFunc(queue, m.start)
 }
 
-// naiveEASY lets those pass that do not delay the head: EASY backfill. The head's shadow time is when it could start by
-// what is declared; extra are the processors that it leaves free then. Whoever fits now may start if it is over by the
-// shadow time, as it declares, or makes do with the extra ones.
+// naiveEASY lets jobs pass that do not delay the head: EASY backfill. The head's shadow time is the earliest time at
+// which it could start, by the declared run times; extra is the number of processors that are free then besides. A job
+// that fits now may start if its declared end is not after the shadow time, or if the extra processors suffice for it.
 func naiveEASY(m *naiveMachine, queue []int) []int {
 	queue = naiveFCFS(m, queue)
 	if len(queue) == 0 {
@@ -130,8 +130,8 @@ func naiveEASY(m *naiveMachine, queue []int) []int {
 	return left
 }
 
-// shadow returns when so many processors are free by what is declared, and how many more are free then. Nothing stands
-// in anybody's way if that is never.
+// shadow returns the time at which that many processors are free, by the declared run times, and how many more are free
+// then. If that never happens, the time is so late that it stops no job.
 func (m *naiveMachine) shadow(need int) (at int64, extra int) {
 	running := slices.SortedFunc(
 		slices.Values(m.running),
@@ -215,7 +215,7 @@ func TestNaiveReferencesStartJobsAsWorkedOutByHand(t *testing.T) {
 	}
 }
 
-// TestBestEffortStartsEqualANaiveFirstFit is for the default policy what the next two are for the others.
+// TestBestEffortStartsEqualANaiveFirstFit tests the default policy as the next two tests do the others.
 func TestBestEffortStartsEqualANaiveFirstFit(t *testing.T) {
 	wantNaiveStarts(t, "", 1000, naiveFirstFit)
 }
@@ -254,14 +254,14 @@ func TestSoakQueuePolicies(t *testing.T) {
 	)
 }
 
-// The Lublin workload has so many lines before its first job; all stands for all of its jobs.
+// The Lublin workload has so many lines before its first job; all means all of its jobs.
 const (
 	lublinHeader = 7
 	all          = -1
 )
 
-// wantNaiveStarts compares job by job the starts of the first jobs of the Lublin workload on 16 nodes of 16 cpu with
-// those of a naive reference on 256 processors.
+// wantNaiveStarts compares the starts of the first jobs of the Lublin workload, on 16 nodes of 16 cpu, with the starts
+// that a naive reference finds on 256 processors, job by job.
 func wantNaiveStarts(t *testing.T, policy string, first int, naive naivePolicy) {
 	t.Helper()
 	workload := sharedData(t, "swf/lublin_256.swf")

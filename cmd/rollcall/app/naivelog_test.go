@@ -12,22 +12,22 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// naiveLog is what a reader who knows nothing of Rollcall finds in lines of log cat: it takes them one by one, and
-// shares no code with the product. It reads the worlds of the users' journeys: pods of whole GPUs, gangs of
-// scheduling.k8s.io, nodes that fail. The scripts compare what the product answers with it.
+// naiveLog is the result of a naive reader of the lines of log cat: it takes them one by one, knows nothing about
+// Rollcall, and shares no code with the product. It reads the worlds of the users' journeys: pods of whole GPUs, gangs
+// of scheduling.k8s.io, nodes that fail. The scripts compare the product's answers with it.
 type naiveLog struct {
 	ts     naiveReporter
 	seq    uint64 // of the last entry
 	start  time.Time
 	now    time.Time
 	lines  map[uint64]string
-	nodes  map[string]int64 // the GPUs of those that are there
+	nodes  map[string]int64 // the GPUs of the nodes that exist
 	spans  []*naiveSpan     // of all nodes that ever were
 	pods   []*naivePod      // in the order in which they came
 	groups map[string]*naiveGroup
 	evicts map[uint64]*naiveEviction
 	tries  []*naiveTry
-	// refused is the last entry that refused an entity, freed the last one by which room was freed.
+	// refused is the last entry that refused an entity, freed the last entry that freed room.
 	refused map[string]uint64
 	freed   uint64
 }
@@ -44,14 +44,14 @@ type naiveSpan struct {
 	from, to time.Time
 }
 
-// naivePod is a pod by UID. A number of an entry is 0, and a time zero, for what did not happen.
+// naivePod is a pod by UID. If an event did not happen, the number of its entry is 0, and its time is zero.
 type naivePod struct {
-	uid, name, group, node string // node: where it is now, held or for good
+	uid, name, group, node string // node: where it is now, held or permanently
 	priority               int32
 	gpus                   int64
 	came, boundAt, goneAt  time.Time
 	gated                  bool
-	// decided is the Decision that chose its node, released the one that let it go on, bound the result of its bind.
+	// decided is the Decision that chose its node, released the one that ended its wait, bound the result of its bind.
 	decided, released, bound uint64
 	// tries counts the Decisions on it that were a cycle of its own, refusedAt is the last one that refused it, and
 	// refusers are the plugins that did, by name.
@@ -72,7 +72,7 @@ type naiveGroup struct {
 	minimum  int
 }
 
-// naiveEviction is a Decision by which pods had to go.
+// naiveEviction is a Decision that evicted pods.
 type naiveEviction struct {
 	seq        uint64
 	time       time.Time
@@ -138,7 +138,7 @@ type naiveObject struct {
 
 const gpu = "nvidia.com/gpu"
 
-// readNaively reads what log cat has printed, up to the last entry that is not after a time; the zero time is the end.
+// readNaively reads the output of log cat, up to the last entry that is not after a time; the zero time is the end.
 func readNaively(ts naiveReporter, cat string, until time.Time) *naiveLog {
 	l := &naiveLog{
 		ts: ts, lines: map[uint64]string{}, nodes: map[string]int64{}, groups: map[string]*naiveGroup{},
@@ -247,7 +247,7 @@ func (l *naiveLog) decision(e *naiveLine) {
 		if p.node == "" {
 			p.node, p.decided = d.Node, e.Seq
 		} else {
-			p.released = e.Seq // it waited, and goes on
+			p.released = e.Seq // it waited, and continues
 		}
 	case "Unschedulable":
 		try.refused, l.refused[p.entity()] = true, e.Seq
@@ -286,7 +286,7 @@ func (l *naiveLog) decision(e *naiveLine) {
 	l.evicts[e.Seq], try.evicts = x, true
 }
 
-// nominate notes for which pods a Decision keeps nodes, and for which it does so no more.
+// nominate notes the pods that a Decision starts to keep nodes for, and the pods that it stops to keep nodes for.
 func (l *naiveLog) nominate(p *naivePod, d *naiveDecision) {
 	if d.Nominated != "" {
 		p.nominated = d.Nominated
@@ -296,8 +296,8 @@ func (l *naiveLog) nominate(p *naivePod, d *naiveDecision) {
 	}
 }
 
-// roomFor returns how many nodes there are, and on how many of them a pod would find its GPUs: those that no pod holds,
-// and that are kept for no other pod of its priority or a higher one.
+// roomFor returns the number of nodes, and the number of nodes on which a pod would find its GPUs. It does not count
+// GPUs that a pod holds, or that are kept for another pod of its priority or a higher one.
 func (l *naiveLog) roomFor(p *naivePod) (nodes, fit int) {
 	for node, free := range l.nodes {
 		for _, o := range l.pods {
@@ -314,7 +314,7 @@ func (l *naiveLog) roomFor(p *naivePod) (nodes, fit int) {
 	return nodes, fit
 }
 
-// tryOf returns the run of Decisions that one is of, a new one if it is the first.
+// tryOf returns the run of Decisions that a line belongs to: a new one if the line is its first.
 func (l *naiveLog) tryOf(p *naivePod, e *naiveLine) *naiveTry {
 	if n := len(l.tries); n > 0 {
 		if last := l.tries[n-1]; last.entity == p.entity() && last.at.Equal(l.now) && !last.refused {
@@ -382,7 +382,7 @@ func (l *naiveLog) byUID(uid string) *naivePod {
 	return nil
 }
 
-// named returns the last pod that came of a name.
+// named returns the last pod of a name.
 func (l *naiveLog) named(name string) *naivePod {
 	for _, p := range slices.Backward(l.pods) {
 		if p.name == name {
@@ -393,7 +393,7 @@ func (l *naiveLog) named(name string) *naivePod {
 	return nil
 }
 
-// gpusHeld adds up what the pods of each entity hold, and how many pods hold it.
+// gpusHeld adds up the GPUs that the pods of each entity hold, and the number of those pods.
 func (l *naiveLog) gpusHeld() (there, used int64, amount map[string]int64, pods map[string]int) {
 	for n := range maps.Values(l.nodes) {
 		there += n
@@ -415,11 +415,11 @@ type naiveKept struct {
 	sum    int64
 	amount map[string]int64
 	pods   map[string]int
-	// most is what the node with the most has left beside that.
+	// most is the largest number of GPUs that a node has left beside the kept ones.
 	most int64
 }
 
-// gpusKept adds up what of the GPUs that no pod holds is kept from an entity: for nominated pods that are not its own
+// gpusKept adds up the GPUs that no pod holds and that are kept from an entity: for nominated pods that are not its own
 // and have no lower priority.
 func (l *naiveLog) gpusKept(entity string) naiveKept {
 	k := naiveKept{amount: map[string]int64{}, pods: map[string]int{}}
@@ -455,14 +455,14 @@ func (l *naiveLog) number(n string) int64 {
 	return v
 }
 
-// want disagrees unless what was said is what the naive reader finds.
+// want disagrees unless the product's answer equals the finding of the naive reader.
 func (l *naiveLog) want(what string, said, found any) {
 	if a, b := fmt.Sprint(said), fmt.Sprint(found); a != b {
 		disagree("%s: said is %s, and by log cat it is %s", what, a, b)
 	}
 }
 
-// disagreement is what is panicked with when an answer is not what the naive reader finds.
+// disagreement is the value of the panic when an answer differs from the finding of the naive reader.
 type disagreement string
 
 func disagree(format string, args ...any) { panic(disagreement(fmt.Sprintf(format, args...))) }

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// hangs is how long a command may take that has nothing to wait for.
+	// hangs is the longest time that a command may take if it has nothing to wait for.
 	hangs = 20 * time.Second
-	// mostMemory is how many bytes of memory a command takes at the most on a small log.
+	// mostMemory is the largest number of bytes of memory that a command may take on a small log.
 	mostMemory = 1 << 30
 )
 
-// badFiles are what may stand in the place of a file: each makes it at a path.
+// badFiles make, at a path, the things that may be found in the place of a file.
 var badFiles = map[string]func(path string) error{
 	"a FIFO":            func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	"a link to a FIFO":  linkToFIFO,
@@ -74,8 +74,8 @@ func copied(t *testing.T, log string) string {
 	return to
 }
 
-// Whatever stands in the place of a file of a log, every command ends, and says which file it is if it cannot do
-// without. In make test each case has two of the commands.
+// Whatever is in the place of a file of a log, every command ends, and names the file if it cannot do without. In make
+// test each case has two of the commands.
 func TestFilesThatAreNoFilesHangNothing(t *testing.T) {
 	original, simulate := small(t)
 	segments, err := filepath.Glob(filepath.Join(original, "*.seg"))

@@ -14,7 +14,7 @@ import (
 )
 
 // explained is the script command "explained CAT TIME|ENTRY JSON TEXT": it compares both forms of an answer of explain
-// about a gang or a pod with what a naive reader finds in the lines of log cat up to a time or an entry.
+// about a gang or a pod. The reference is a naive reader of the lines of log cat up to a time or an entry.
 func explained(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: explained CAT TIME|ENTRY JSON TEXT")
@@ -31,8 +31,8 @@ func explained(ts *testscript.TestScript, neg bool, args []string) {
 	compared(ts, neg, c.compare)
 }
 
-// preemptor is the script command "preemptor CAT POD": it sets ENTRY to the number of the last entry by which pods had
-// to go for a pod.
+// preemptor is the script command "preemptor CAT POD": it sets ENTRY to the number of the last entry that evicted pods
+// for a pod.
 func preemptor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: preemptor CAT POD")
@@ -149,8 +149,8 @@ func (c *onCall) compare() {
 	c.comparePreemptions(subject)
 }
 
-// comparePod compares what is told of a pod of no gang: why it has no node, what it waits for and since when, and where
-// room is kept for it; or by which entries it came to its node.
+// comparePod compares the answer about a pod of no gang: why it has no node, what it waits for and since when, and
+// where room is kept for it. For a pod that has a node it compares the entries that led to it.
 func (c *onCall) comparePod(p *naivePod) {
 	if !p.goneAt.IsZero() {
 		return
@@ -199,7 +199,7 @@ func (c *onCall) comparePod(p *naivePod) {
 	}
 }
 
-// comparePodRoom compares what holds the GPUs that a pod finds on no node.
+// comparePodRoom compares the holders of the GPUs that a pod finds on no node.
 func (c *onCall) comparePodRoom(p *naivePod) {
 	i := slices.IndexFunc(c.told.Reason.Now.Shortfall, func(s toldShortfall) bool { return s.Resource == gpu })
 	if i < 0 {
@@ -236,7 +236,7 @@ func nameIn(entity string) string {
 	return name
 }
 
-// inTable is how a table names entities, each with an amount: those with the most first.
+// inTable writes the names of entities, each with its amount, as a table has them: the largest amounts first.
 func inTable(amount map[string]int64) string {
 	var cells []string
 	for _, entity := range largest(amount) {
@@ -274,7 +274,7 @@ func (c *onCall) compareLeaving() {
 	}
 }
 
-// largest returns the holders of something: those of the most first, and those of as much by name.
+// largest returns the holders of something: the largest amounts first. Ties are ordered by name.
 func largest(amount map[string]int64) []string {
 	return slices.SortedFunc(maps.Keys(amount), func(a, b string) int {
 		if amount[a] != amount[b] {
@@ -291,7 +291,7 @@ func (c *onCall) says(pattern string) {
 	}
 }
 
-// compareRoom compares what is needed and free, and what holds the rest.
+// compareRoom compares the needed and the free GPUs, and the holders of the rest.
 func (c *onCall) compareRoom(subject string) {
 	needed, members := c.needed(subject)
 	if c.told.Pod != "" && c.named(c.told.Pod).group == "" {
@@ -356,7 +356,7 @@ func (c *onCall) compareRoom(subject string) {
 		there-used-kept.sum, keptText, held))
 }
 
-// needed is how many GPUs the members of a gang need that lacks a node for its minimum.
+// needed returns the number of GPUs that those members of a gang need that lack a node for its minimum.
 func (c *onCall) needed(subject string) (gpus int64, members int) {
 	_, name, _ := strings.Cut(subject, " ")
 	g := c.groups[name]
@@ -382,7 +382,7 @@ func (c *onCall) needed(subject string) (gpus int64, members int) {
 	return gpus, members
 }
 
-// compareUse compares what is told of the GPUs that a subject needs: what pods hold, what is kept, and what is free.
+// compareUse compares the answer about the GPUs that a subject needs: what pods hold, what is kept, and what is free.
 func (c *onCall) compareUse(u *toldUse, subject string) {
 	there, used, amount, pods := c.gpusHeld()
 	kept := c.gpusKept(subject)
@@ -404,7 +404,7 @@ func (c *onCall) compareUse(u *toldUse, subject string) {
 	}
 }
 
-// sumOf adds up what holders hold.
+// sumOf adds up the amounts of holders.
 func sumOf(holders []toldHolder) (sum int64) {
 	for _, h := range holders {
 		sum += h.Amount
@@ -460,7 +460,7 @@ func (c *onCall) comparePreemption(x *naiveEviction, p *toldPreemption) {
 	}
 }
 
-// saysPreemption compares what the text says of an eviction, for the subject or from it.
+// saysPreemption compares the text about an eviction, for the subject or of its pods.
 func (c *onCall) saysPreemption(x *naiveEviction, isFor bool, mine []*naivePod) {
 	when := fmt.Sprintf("entry %d, %s: ", x.seq, x.time.Format(time.RFC3339))
 	if isFor {

@@ -17,7 +17,7 @@ import (
 // WithPlugin, WithPluginResources.
 type Option func(*additions) error
 
-// additions are what options add to a program.
+// additions are the things that options add to a program.
 type additions struct {
 	plugins frameworkruntime.Registry
 	reads   map[string][]eventlog.OwnResource // by the plugin's name
@@ -26,7 +26,8 @@ type additions struct {
 // WithPlugin adds a plugin to every command that needs the plugins of a configuration or of a log. A configuration
 // enables it by its name, as any other plugin. docs/PLUGINS.md says what a plugin may do.
 //
-// The name must be the one that the plugin gives itself, and none of those that Rollcall or kube-scheduler has.
+// The name must be the one that the plugin gives itself. Rollcall and kube-scheduler must not have a plugin of that
+// name.
 func WithPlugin(name string, factory frameworkruntime.PluginFactory) Option {
 	return func(added *additions) error {
 		if _, ok := added.plugins[name]; ok {
@@ -37,9 +38,9 @@ func WithPlugin(name string, factory frameworkruntime.PluginFactory) Option {
 	}
 }
 
-// WithPluginResources says which resources a plugin reads besides those of scheduling, such as its own custom
-// resources, and which of their fields. A configuration that enables the plugin declares them, as if they were in its
-// field pluginResources. The plugin reads them by SharedInformerFactory().ForResource.
+// WithPluginResources names the resources that a plugin reads besides the resources of scheduling, such as its own
+// custom resources, and which of their fields. A configuration that enables the plugin declares them, as if they were
+// in its field pluginResources. The plugin reads them by SharedInformerFactory().ForResource.
 func WithPluginResources(plugin string, resources ...eventlog.OwnResource) Option {
 	return func(added *additions) error {
 		if _, err := eventlog.CompleteOwn(resources); err != nil {
@@ -57,7 +58,7 @@ func WithPluginResources(plugin string, resources ...eventlog.OwnResource) Optio
 type compiledIn struct {
 	// registry has all of them.
 	registry framework.Registry
-	// added are the names of those that options have added, sorted.
+	// added has the names of the plugins that options have added, sorted.
 	added []string
 }
 
@@ -82,7 +83,7 @@ func compile(options []Option) (compiledIn, error) {
 	return compiledIn{registry, slices.Sorted(maps.Keys(added.plugins))}, nil
 }
 
-// refuse has every command fail with err, which says what is wrong with the program. Their help is there all the same.
+// refuse makes every command fail with err, which names the fault of the program. The commands' help still works.
 func refuse(root *cobra.Command, err error) {
 	for _, cmd := range commands(root) {
 		cmd.Args = cobra.ArbitraryArgs

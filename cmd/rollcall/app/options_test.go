@@ -56,7 +56,7 @@ profiles:
   pluginConfig: [{name: SiteFilter, args: {words: node(s) are closed by the site, closed: node-00}}]
 `
 
-// site is a log of rollcall-site with snapshots and sealed segments, and what was made of it.
+// site is a log of rollcall-site with snapshots and sealed segments, and the files made of it.
 type site struct {
 	dir, log, config, work, part string
 	last                         uint64 // the log's last entry
@@ -64,10 +64,10 @@ type site struct {
 
 func (s site) file(name string) string { return filepath.Join(s.dir, name) }
 
-// at returns the number of the entry at so many per cent of the log.
+// at returns the number of the entry at that percentage of the log.
 func (s site) at(percent uint64) string { return strconv.FormatUint(s.last*percent/100, 10) }
 
-// simulation are the arguments by which the log was made.
+// simulation returns the arguments that the log was made with.
 func (s site) simulation(log string) []string {
 	return []string{"simulate", "--nodes", "3x4cpu", "--workload", s.work, "--config", s.config, "--log", log,
 		"--snapshot-every", "50", "--segment-size", "40000"}
@@ -100,7 +100,7 @@ func (s site) run(t *testing.T, args ...string) (stdout string) {
 	return stdout
 }
 
-// needs says of a command what plugins are to it.
+// needs says whether a command needs plugins.
 type needs int
 
 const (
@@ -109,8 +109,8 @@ const (
 	decides              // it needs them
 )
 
-// TestEveryCommandKnowsThePluginsOfItsProgram has a row for each command. What needs the plugin works in the program
-// that has it, from snapshots too; in rollcall, which has it not, it names it and ends with 1.
+// TestEveryCommandKnowsThePluginsOfItsProgram has a row for each command. A command that needs the plugin works in the
+// program that has it, from snapshots too. In rollcall, which lacks it, it names the plugin and ends with 1.
 func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -228,7 +228,7 @@ func TestAnAddedPluginDecidesWithItsArguments(t *testing.T) {
 	if code != exitUsage || !strings.Contains(complaint, "another configuration") {
 		t.Errorf("resumed with another argument: exit code %d\n%s", code, complaint)
 	}
-	// What its factory refuses is said before there is a log.
+	// The command reports the errors of the plugin's factory before there is a log.
 	must(t, os.WriteFile(s.config, []byte(strings.Replace(siteConfig, "closed by", "closed by!", 1)), 0o600))
 	_, complaint, code = asProcess(t, "rollcall-site", s.simulation(s.file("none.log"))...)
 	if code != exitFailed || !strings.Contains(complaint, `start plugin "SiteFilter": the words are too loud`) {
@@ -288,7 +288,7 @@ func TestVersionListsTheAddedPlugins(t *testing.T) {
 	}
 }
 
-// TestAVersionNamesTheModuleThatWasBuilt is about the version in each epoch of a log: a plugin's decisions are those of
+// TestAVersionNamesTheModuleThatWasBuilt is about the version in each epoch of a log: a plugin's decisions depend on
 // its revision.
 func TestAVersionNamesTheModuleThatWasBuilt(t *testing.T) {
 	revision := []debug.BuildSetting{

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// plantedFaults are faults of which each is shown to be caught: with old, which stands once in file, replaced by
-// new, the test must fail and say so. The product's code has no branch for it: the go command is told to compile
-// the changed file in the place of the one that is there.
+// plantedFaults are faults, each with the test that must catch it: with old, which occurs once in file, replaced by
+// new, the test must fail and say so. The product's code has no branch for it: the go command compiles the changed file
+// in place of the real one.
 var plantedFaults = []struct {
 	name, file, old, new string
 	pkg, test, says      string
@@ -531,7 +531,7 @@ var plantedFaults = []struct {
 // usesRapid are the packages whose tests know -rapid.nofailfile.
 var usesRapid = []string{"./engine", "./scheduler", "./sim"}
 
-// TestSoakPlantedFaults plants each fault and wants its test to fail. It compiles the program anew for each.
+// TestSoakPlantedFaults plants each fault and wants its test to fail. It compiles the program again for each.
 func TestSoakPlantedFaults(t *testing.T) {
 	if os.Getenv("ROLLCALL_SOAK") != "1" {
 		t.Skip("skipped: it takes minutes; set ROLLCALL_SOAK=1, or run make soak")
@@ -591,8 +591,8 @@ func TestSoakPlantedFaults(t *testing.T) {
 	}
 }
 
-// TestEachPlantedFaultHasItsPlaceAndItsTest holds between two soak runs that what is to be changed is still there,
-// once, and that the test which has to find it still has that name.
+// TestEachPlantedFaultHasItsPlaceAndItsTest checks, between two soak runs, that each text to be changed still occurs
+// once, and that the test which has to find the fault still has that name.
 func TestEachPlantedFaultHasItsPlaceAndItsTest(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	for _, f := range plantedFaults {

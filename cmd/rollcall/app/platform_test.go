@@ -15,10 +15,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// figures is the script command "figures CAT JSON TEXT CSV": it compares the figures of a simulation, in its summary as
-// JSON and as text and in its report with a line for each pod of no group, with those that a naive reader adds up from
-// the lines of log cat. The worlds are those that a naive reader can read, and each runs until nothing happens any
-// more.
+// figures is the script command "figures CAT JSON TEXT CSV": it compares the figures of a simulation with the figures
+// that a naive reader adds up from the lines of log cat. The figures are in the summary, as JSON and as text, and in
+// the report, which has a line for each pod of no group. A naive reader can read these worlds, and each runs until
+// nothing happens.
 func figures(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: figures CAT JSON TEXT CSV")
@@ -31,7 +31,7 @@ func figures(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// naiveFigures are what a naive reader adds up.
+// naiveFigures are the figures that a naive reader adds up.
 type naiveFigures struct {
 	*naiveLog
 	jobs                      []*naiveJobFigures
@@ -40,11 +40,11 @@ type naiveFigures struct {
 	lostToPreemption, lostToo float64 // GPU-seconds; lostToo with nodes
 }
 
-// naiveJobFigures are those of a gang, or of a pod of no group.
+// naiveJobFigures are the figures of a gang, or of a pod of no group.
 type naiveJobFigures struct {
 	name                        string
 	isGang                      bool
-	members                     []*naivePod // those that came in the place of others are not among them
+	members                     []*naivePod // without the pods that replaced others
 	minimum                     int
 	complete, placed, last, end time.Time // last: placed for the last time
 	outcome                     string
@@ -77,7 +77,7 @@ func (l *naiveLog) figures() *naiveFigures {
 	return f
 }
 
-// addPod adds a pod to those of its job, and what it had run in vain.
+// addPod adds a pod to the figures of its job, and the GPU-seconds that it ran and lost.
 func (f *naiveFigures) addPod(job *naiveJobFigures, p *naivePod) {
 	if p.replaces == nil {
 		job.members = append(job.members, p)
@@ -116,7 +116,7 @@ func (l *naiveLog) lastOf(p *naivePod) *naivePod {
 	return p
 }
 
-// outcomeOf is what became of a pod in the end.
+// outcomeOf returns the final state of a pod.
 func (l *naiveLog) outcomeOf(p *naivePod) string {
 	last := l.lastOf(p)
 	switch {
@@ -188,7 +188,7 @@ func (f *naiveFigures) finish(job *naiveJobFigures) {
 	}
 }
 
-// means are the mean wait of those jobs that were placed, and the mean slowdown of those that completed.
+// means returns the mean wait of the jobs that were placed, and the mean slowdown of the jobs that completed.
 func (f *naiveFigures) means(gangs bool) (placed, finished int, wait, slowdown float64) {
 	for _, job := range f.jobs {
 		if job.isGang != gangs || job.placed.IsZero() {
@@ -205,7 +205,7 @@ func (f *naiveFigures) means(gangs bool) (placed, finished int, wait, slowdown f
 	return placed, finished, wait / float64(max(placed, 1)), slowdown / float64(max(finished, 1))
 }
 
-// stillWaiting are the jobs that wait at the end: since they were complete, or since they lost what they had.
+// stillWaiting returns the jobs that wait at the end: since they were complete, or since they lost their nodes.
 func (f *naiveFigures) stillWaiting(gangs bool) (count int, mean, longest float64) {
 	for _, job := range f.jobs {
 		if job.isGang != gangs || !strings.HasPrefix(job.outcome, "pending") {
@@ -263,7 +263,7 @@ func (f *naiveFigures) utilisation() float64 {
 	return used / offered
 }
 
-// compareSummary compares what -o json says.
+// compareSummary compares the output of -o json.
 func (f *naiveFigures) compareSummary(text string) {
 	type means struct {
 		Placed, Finished                     int
@@ -400,7 +400,7 @@ func (f *naiveFigures) duration(text string) float64 {
 	return float64(f.number(days))*24*3600 + d.Seconds()
 }
 
-// compareReport compares the lines of the report, but for the number of attempts.
+// compareReport compares the lines of the report, except the number of attempts.
 func (f *naiveFigures) compareReport(text string) {
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil {

@@ -26,7 +26,7 @@ func newProgress(stderr io.Writer) *progress {
 	return p
 }
 
-// note tells a person what is no error.
+// note prints a message that is no error.
 func (p *progress) note(message string) {
 	p.done()
 	printNote(p.notes, message)

@@ -19,7 +19,7 @@ type queuePolicy string
 // queuePolicies are the values that it can have.
 var queuePolicies = []string{"BestEffort", "StrictFIFO", "Backfill"}
 
-// queuePolicyArg is the argument of the plugin Coscheduling that it stands for.
+// queuePolicyArg is the argument of the plugin Coscheduling that the flag sets.
 const queuePolicyArg = "queuePolicy"
 
 func (q *queuePolicy) register(cmd *cobra.Command) {
@@ -52,7 +52,8 @@ func (q queuePolicy) into(cfg *config.KubeSchedulerConfiguration, path string) e
 	return nil
 }
 
-// intoProfile returns what the profile says or lacks, to go on behind its name.
+// intoProfile sets the policy in a profile. The text of an error continues a sentence that begins with the profile's
+// name.
 func (q queuePolicy) intoProfile(p *config.KubeSchedulerProfile) error {
 	if !runsCoscheduling(p) {
 		return fmt.Errorf("does not run the plugin %s, which has queue policies", coscheduling.Name)

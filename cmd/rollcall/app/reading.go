@@ -10,10 +10,10 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// reading is how a log is opened for reading.
+// reading holds the flags for opening a log to read it.
 type reading struct {
 	registry framework.Registry // the plugins of the program
-	archives []string           // directories with archived segments, beside those that the log names
+	archives []string           // directories with archived segments, beside the ones that the log names
 }
 
 func (r *reading) register(cmd *cobra.Command) {
@@ -22,7 +22,7 @@ func (r *reading) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("archive")
 }
 
-// options returns how packages are to open the log; what they tell on the way is shown on stderr, progress by p.
+// options returns the options with which packages open the log. They show their messages on stderr, and progress by p.
 func (r reading) options(p *progress) logs.Options {
 	return logs.Options{
 		Archives: r.archives, Registry: r.registry,
@@ -40,7 +40,7 @@ func (r reading) options(p *progress) logs.Options {
 	}
 }
 
-// A source is a log or a bundle that is being read, with what is shown of that.
+// A source is an open log or bundle, with the display of its progress.
 type source struct {
 	*logs.Source
 	shown *progress

@@ -30,7 +30,7 @@ func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
 	}
 }
 
-// TestReadmeShowsTheDemosPlot compares the picture in docs with what the demo draws.
+// TestReadmeShowsTheDemosPlot compares the picture in docs with the demo's plot.
 func TestReadmeShowsTheDemosPlot(t *testing.T) {
 	shown, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "demo.svg"))
 	must(t, err)
@@ -46,7 +46,8 @@ func TestReadmeShowsTheDemosPlot(t *testing.T) {
 	}
 }
 
-// TestReadmesCommandsWork runs what README has under "Use it", line by line, but for the measurement at its end.
+// TestReadmesCommandsWork runs the commands that README has under "Use it", line by line, except the measurement at its
+// end.
 func TestReadmesCommandsWork(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	must(t, err)

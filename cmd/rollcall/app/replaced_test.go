@@ -14,9 +14,9 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// The directory of a simulation at work is moved away, and a copy of it, or an empty directory, is put in its place.
-// The process stops with exit code 1. What it told of effects is in the log where that is now, and the directory in the
-// place holds what it held. Put back, the simulation comes to the end of one left alone.
+// The test moves the directory of a running simulation away, and puts a copy of it, or an empty directory, in its
+// place. The process stops with exit code 1. The effects that it reported are in the moved log, and the directory in
+// its place has not changed. With the log back in its place, the simulation comes to the same end as one left alone.
 func TestASimulationWhoseDirectoryIsReplacedStops(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -101,7 +101,7 @@ func copyLog(from, to string) error {
 	return nil
 }
 
-// contents returns what the files of a directory hold; nothing if it is not there.
+// contents returns the contents of the files of a directory; nothing if it does not exist.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

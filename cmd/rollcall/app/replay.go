@@ -17,13 +17,13 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// replayFacts is what "rollcall replay" prints.
+// replayFacts holds the facts that "rollcall replay" prints.
 type replayFacts struct {
 	Identical bool `json:"identical"`
 	// KnownFrom is the first entry that there is, if earlier ones are not there.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	replay.Report
-	// Parts is how many parts were decided by themselves, some at a time; 0 if that was not asked for.
+	// Parts is the number of parts that were decided separately, several at a time. It is 0 without --parallel.
 	Parts              int     `json:"parts,omitempty"`
 	Seconds            float64 `json:"seconds"`
 	EntriesPerSecond   float64 `json:"entriesPerSecond"`
@@ -91,7 +91,7 @@ have different feature gates, which are one for the whole process, is decided in
 	return cmd
 }
 
-// replaying is what is asked of a replay.
+// replaying holds the arguments of a replay.
 type replaying struct {
 	reading
 	keep    int
@@ -101,7 +101,7 @@ type replaying struct {
 	parallel bool
 }
 
-// replayLog also returns the error for snapshots that are not what the entries make.
+// replayLog also returns the error for snapshots that differ from the states that the entries make.
 func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFacts, wrong, err error) {
 	p := newProgress(cmd.ErrOrStderr())
 	opts := ask.options(p)
@@ -172,7 +172,7 @@ func (r *replaying) verify(ctx context.Context, log *logs.Source, last uint64, o
 			if begin = nil; m != nil || next == 1 {
 				return m, nil
 			}
-			return log.Restore(next - 1) // the first one has gone on
+			return log.Restore(next - 1) // the first one has advanced
 		},
 	}, opts)
 }

@@ -53,7 +53,7 @@ func wantReservationsKept(t *testing.T, workload string) {
 	t.Logf("%d reservations for %d gangs, and %d pods passed them", a.decided, a.reserved, a.passed)
 }
 
-// declaringMore writes the workload anew, with a requested time of one to four times what each job runs.
+// declaringMore writes the workload again, with a requested time of one to four times what each job runs.
 func declaringMore(t *testing.T, workload string) string {
 	t.Helper()
 	data, err := os.ReadFile(workload)
@@ -77,8 +77,8 @@ func declaringMore(t *testing.T, workload string) string {
 	return path
 }
 
-// reservationAudit knows what jobs declare, and of the rest only what log cat prints: who is on which node until when,
-// and what is reserved. All pods request one processor.
+// reservationAudit knows the jobs' declarations, and otherwise only the output of log cat: the pods on each node and
+// their declared ends, and the reservation. All pods request one processor.
 type reservationAudit struct {
 	jobs       map[string]naiveJob
 	processors int // of a node
@@ -113,7 +113,7 @@ func newReservationAudit(jobs []naiveJob, processors int) *reservationAudit {
 	return a
 }
 
-// auditedLine is what the audit reads of a line.
+// auditedLine has the fields of a line that the audit reads.
 type auditedLine struct {
 	Seq      uint64
 	Time     time.Time
@@ -188,8 +188,8 @@ func (a *reservationAudit) reserve(l *auditedLine) error {
 	return a.inNobodysWay()
 }
 
-// place holds that a gang starts at the time that was reserved for it at the latest, and that no other one that passes
-// it will be in its way at that time.
+// place requires that a gang starts, at the latest, at the time that was reserved for it. No gang that passes another
+// may be in its way at its reserved time.
 func (a *reservationAudit) place(l *auditedLine) error {
 	d := &l.Decision
 	a.running[d.UID] = auditedRun{d.Group, d.Node, l.Time.Add(time.Duration(a.jobs[d.Group].declared) * time.Second)}
@@ -216,7 +216,7 @@ func (a *reservationAudit) place(l *auditedLine) error {
 	return nil
 }
 
-// inNobodysWay holds that on each node there is room for what is reserved there beside those that are still there then.
+// inNobodysWay requires that on each node the reserved pods fit beside the pods that still run there at that time.
 func (a *reservationAudit) inNobodysWay() error {
 	r := a.standing
 	there := map[string]int{}

@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// sizesOf is the size of a log's sealed segments, and that of the one that is written to.
+// sizesOf returns the size of a log's sealed segments, and the size of the segment that is written to.
 func sizesOf(t *testing.T, log string) (sealed, live int64) {
 	t.Helper()
 	files, err := boltlog.OwnFiles(log)
@@ -29,7 +29,7 @@ func sizesOf(t *testing.T, log string) (sealed, live int64) {
 var stock = logs.Options{Registry: plugins.NewRegistry()}
 
 // TestALogThatIsKeptWithinASizeStaysWhole removes the oldest segments of a log beside its writer and without one: the
-// log is within the size, verifies, replays from its snapshot on, and the simulation goes on.
+// log is within the size, verifies, replays from its snapshot on, and the simulation continues.
 func TestALogThatIsKeptWithinASizeStaysWhole(t *testing.T) {
 	for _, away := range []string{"", "archive"} {
 		log, args := small(t, "--until", "10m")
@@ -70,7 +70,7 @@ func TestALogThatIsKeptWithinASizeStaysWhole(t *testing.T) {
 	}
 }
 
-// The age of an entry is how much later the log's last one is, whatever this machine's clock says.
+// The age of an entry is the time from it to the log's last entry, whatever this machine's clock says.
 func TestOldEntriesGoByTheirAge(t *testing.T) {
 	log, _ := small(t, "--until", "10m")
 	files, err := boltlog.OwnFiles(log)

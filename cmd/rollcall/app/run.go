@@ -116,7 +116,7 @@ ends the process at once; that loses nothing either: the next start asks the API
 	return cmd
 }
 
-// electionFlags are the defaults of the flags of leader election: those of the default configuration.
+// electionFlags sets the defaults of the flags of leader election from the default configuration.
 func (r *running) electionFlags() { r.election = framework.DefaultConfig().LeaderElection }
 
 func (r *running) run(ctx context.Context) error {
@@ -152,7 +152,7 @@ func (r *running) run(ctx context.Context) error {
 func (r *running) configuration() (*framework.Config, error) {
 	opts := framework.LiveOptions{
 		RaiseZeroBackoff: r.raiseBackoff, Note: func(message string) { slog.Info(message) },
-		FeatureGates: gates.OfProcess(), // those of the flags, which are in force
+		FeatureGates: gates.OfProcess(), // the gates of the flags, which are in force
 	}
 	cfg, err := loadConfig(r.registry, r.config, r.queuePolicy, opts)
 	if err != nil {

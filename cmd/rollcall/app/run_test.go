@@ -43,8 +43,8 @@ func TestABindIsSentOnlyWhileItFits(t *testing.T) {
 	}
 }
 
-// TestARunIsGivenThePluginsOfItsProgram looks at what a run makes decisions with, and what it restores snapshots with
-// before it removes the entries behind them.
+// TestARunIsGivenThePluginsOfItsProgram checks the plugins with which a run makes decisions, and those with which it
+// restores snapshots before it removes the entries behind them.
 func TestARunIsGivenThePluginsOfItsProgram(t *testing.T) {
 	compiled, err := compile([]Option{WithPlugin("SiteFilter", newSiteFilter)})
 	must(t, err)

@@ -29,7 +29,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// connection is what goes between the scheduler and its API server.
+// connection holds everything between the scheduler and its API server.
 type connection struct {
 	*clusterProcess
 	effects *effect.Effects
@@ -37,14 +37,14 @@ type connection struct {
 	watcher atomic.Pointer[watch.Watch] // nil before the state is recovered
 }
 
-// Of the requests that the scheduler may make in a second, statuses of pods and groups have a quarter at the most, and
-// events an eighth: binds, evictions and watches have the rest, and all if nothing is to be shown.
+// Statuses of pods and groups get at most a quarter of the requests that the scheduler may make in a second. Events get
+// at most an eighth. Binds, evictions and watches get the rest, and all of them if there is nothing to show.
 const (
 	statusShare = 4
 	eventShare  = 8
 )
 
-// connect makes what goes between a scheduler that leads, or is about to, and its API server.
+// connect makes the connection between a scheduler that leads, or is about to, and its API server.
 func (p *clusterProcess) connect() (*connection, error) {
 	c := &connection{clusterProcess: p}
 	statuses, err := slower(c.rest, statusShare)
@@ -72,7 +72,7 @@ func (p *clusterProcess) connect() (*connection, error) {
 	return c, p.count()
 }
 
-// schedulersOf returns the names by which pods name the profiles of a configuration.
+// schedulersOf returns the scheduler names that the profiles of a configuration have and that pods ask for.
 func schedulersOf(config *framework.Config) (names []string) {
 	for i := range config.Profiles {
 		names = append(names, config.Profiles[i].SchedulerName)
@@ -80,8 +80,8 @@ func schedulersOf(config *framework.Config) (names []string) {
 	return names
 }
 
-// extenders returns the client of the configuration's HTTP extenders. They are told of the whole pod, as the API server
-// has it when they are asked, and of whole nodes.
+// extenders returns the client of the configuration's HTTP extenders. Requests carry the whole pod, as the API server
+// has it at that time, and whole nodes.
 func (c *connection) extenders() (*extender.Client, error) {
 	return extender.New(extender.Options{
 		Extenders: c.config.Extenders,
@@ -99,7 +99,7 @@ func (c *connection) extenders() (*extender.Client, error) {
 	})
 }
 
-// volumeTimeout is how long a pod waits for its volumes: the longest of all profiles; 0 if none says.
+// volumeTimeout returns the longest time, of all profiles, that a pod waits for its volumes; 0 if none sets it.
 func volumeTimeout(cfg *framework.Config) (longest time.Duration) {
 	for _, profile := range cfg.Profiles {
 		for _, plugin := range profile.PluginConfig {
@@ -111,7 +111,7 @@ func volumeTimeout(cfg *framework.Config) (longest time.Duration) {
 	return longest
 }
 
-// deviceTimeout is how long a pod waits for its devices: the longest of all profiles; 0 if none says.
+// deviceTimeout returns the longest time, of all profiles, that a pod waits for its devices; 0 if none sets it.
 func deviceTimeout(cfg *framework.Config) (longest time.Duration) {
 	for _, profile := range cfg.Profiles {
 		for _, plugin := range profile.PluginConfig {
@@ -154,7 +154,7 @@ func (c *connection) watch(recovered *scheduler.Machine, following bool) (*watch
 	return w, nil
 }
 
-// seen is what the API server says of a pod.
+// seen returns the pod's state in the API server, for its status.
 func (c *connection) seen(uid types.UID) (status.Pod, bool) {
 	w := c.watcher.Load()
 	if w == nil {
@@ -167,7 +167,7 @@ func (c *connection) seen(uid types.UID) (status.Pod, bool) {
 	}, ok
 }
 
-// still says why an effect need not be sent any more.
+// still gives the reason not to send an effect; nil if it is still to be sent.
 func (c *connection) still(e engine.Effect) error {
 	w := c.watcher.Load()
 	if w == nil {
@@ -177,7 +177,8 @@ func (c *connection) still(e engine.Effect) error {
 	return fits(e.Effect, p, ok, w.Node(e.Node))
 }
 
-// fits says why an effect need not be sent any more, by what the API server told last of its pod and its node.
+// fits gives the reason not to send an effect, or nil: its pod and node, as last seen in the API server, no longer
+// allow it.
 func fits(e scheduler.Effect, p watch.Pod, there, node bool) error {
 	switch {
 	case !there:
@@ -194,7 +195,7 @@ func fits(e scheduler.Effect, p watch.Pod, there, node bool) error {
 	return nil
 }
 
-// count has the metrics of what goes on served, from the first connection on.
+// count registers the metrics of the current connection, so that they are served from the first connection on.
 func (p *clusterProcess) count() error {
 	if p.counts != nil {
 		return nil

@@ -35,8 +35,8 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// bindWorkers is how many calls to the API server are under way at once. More make it slower: 32 to 256 workers bind
-// 850 to 1,500 pods a second, one worker 480.
+// bindWorkers is the number of concurrent calls to the API server. More make it slower: 32 to 256 workers bind 850 to
+// 1,500 pods a second, one worker 480.
 const bindWorkers = 64
 
 // clusterProcess is a scheduler of a cluster while it runs.
@@ -113,7 +113,7 @@ func (p *clusterProcess) run(ctx context.Context) (err error) {
 	return p.election.Run(ctx, p.otherLeads(), p.leadWithoutStandby)
 }
 
-// otherLeads returns a function that tells of another candidate that leads, once until yet another one does.
+// otherLeads returns a function that logs another candidate that leads: once, until yet another one leads.
 func (p *clusterProcess) otherLeads() func(identity string) {
 	told := ""
 	return func(identity string) {
@@ -133,7 +133,7 @@ func (p *clusterProcess) leadWithoutStandby(ctx context.Context, lost <-chan str
 	return p.lead(ctx, lost, &standby{connection: c})
 }
 
-// endpoints are what is served.
+// endpoints returns the served endpoints: configuration, profiling, health and readiness.
 func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 	shown := &configv1.KubeSchedulerConfiguration{}
 	if err := scheme.Scheme.Convert(p.config.KubeSchedulerConfiguration, shown, nil); err != nil {
@@ -169,8 +169,8 @@ func (p *clusterProcess) readiness() error {
 	return nil
 }
 
-// lead schedules until ctx is done, with what is prepared. Once lost is closed nothing is sent any more, and what is
-// under way is broken off.
+// lead schedules until ctx is done, with the state and the connection that s has prepared. Once lost is closed it sends
+// nothing more and cancels the calls that are under way.
 func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *standby) (err error) {
 	p.leads.Store(true)
 	defer p.leads.Store(false)
@@ -204,7 +204,7 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 		World: func(r engine.Recovery) (live.World, error) {
 			recovered = r.State
 			c.status.Listen(recovered.Seq())
-			if watcher := c.watcher.Load(); watcher != nil { // that of the standby
+			if watcher := c.watcher.Load(); watcher != nil { // the watcher of the standby
 				watcher.Lead()
 				return watcher, nil
 			}
@@ -250,7 +250,7 @@ func (p *clusterProcess) engine(snapshots snapshot.Store, events framework.Event
 	}
 }
 
-// adviseOnStop adds to what ended a run what can be done about it.
+// adviseOnStop adds to the error that ended a run what the user can do about it.
 func (p *clusterProcess) adviseOnStop(err error) error {
 	var appending *engine.AppendError
 	var displaced *eventlog.DisplacedError
@@ -284,8 +284,8 @@ type closing interface {
 	Close() error
 }
 
-// open opens the log, or makes it if there is none, and returns the place of its snapshots. A log that state is of must
-// have all that state has: a server that was cut off may not know yet what the others have acknowledged.
+// open opens the log, or makes it if there is none, and returns the place of its snapshots. A log must have all entries
+// of the given state: a server that was cut off may not know yet the entries that the others have acknowledged.
 func (p *clusterProcess) open(ctx context.Context, state *engine.Standby) (closing, snapshot.Store, error) {
 	r := p.running
 	if r.log == inMemory {
@@ -307,7 +307,7 @@ func (p *clusterProcess) open(ctx context.Context, state *engine.Standby) (closi
 	return log, log.Snapshots(r.snapshotDistance()), nil
 }
 
-// openPatience is how long servers may lack what a standby has read from others.
+// openPatience is the longest time for which servers may lack entries that a standby has read from other servers.
 const openPatience = 30 * time.Second
 
 func (p *clusterProcess) openWith(ctx context.Context, state *engine.Standby) (*logs.Kept, error) {
@@ -346,7 +346,7 @@ func (p *clusterProcess) keeping() logs.KeepOptions {
 	}
 }
 
-// snapshotDistance is how many entries apart snapshots are written.
+// snapshotDistance returns the number of entries from one snapshot to the next.
 func (r *running) snapshotDistance() uint64 {
 	if r.snapshotEvery == 0 {
 		return keep.DefaultSnapshotEvery

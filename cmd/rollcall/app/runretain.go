@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/archive"
 )
 
-// retention is how much of its log a scheduler keeps. The defaults let one run for years: the size is bounded, and as
+// retention says how much of its log a scheduler keeps. The defaults let one run for years: the size is bounded, and as
 // much is kept as fits.
 type retention struct {
 	age   time.Duration
@@ -23,7 +23,7 @@ type retention struct {
 	told uint64 // the last leap of which tellLeaps has told
 }
 
-// retainEvery is how often a scheduler looks for what its log is not to keep any more.
+// retainEvery is the time between two searches for parts of the log to remove.
 const retainEvery = 10 * time.Minute
 
 func (r *retention) register(cmd *cobra.Command) {
@@ -47,8 +47,8 @@ func (r *retention) check() error {
 	return nil
 }
 
-// retain removes, or moves away, what the log at path is not to keep any more. That it cannot is no reason to stop
-// scheduling: the next call tries again.
+// retain removes, or moves away, the parts of the log at path that the limits no longer allow. If it fails, scheduling
+// continues, and the next call tries again.
 func (r *running) retain(ctx context.Context, path string) {
 	if path == inMemory || logs.InStream(path) || r.retention.age == 0 && r.retention.bytes == 0 {
 		return
@@ -82,7 +82,7 @@ func (r *retention) tellLeaps(leaps []archive.Leap) {
 	}
 }
 
-// retained is what is kept of the log.
+// retained returns the options for removing old parts of the log: age, size, and the directory for archived segments.
 func (r *running) retained() archive.Retention {
 	return archive.Retention{
 		Options: logs.Options{Archives: r.archives, Registry: r.classes.in(r.registry), Report: logDetail},

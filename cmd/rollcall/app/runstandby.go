@@ -18,19 +18,19 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// A standby is what a process prepares before it leads: the state of the log's last entry, and watches of the cluster.
-// So when the leader is gone nothing has to be read or listed.
+// A standby is the state that a process prepares before it leads: the scheduler's state after the log's last entry, and
+// watches of the cluster. So when the leader is gone the process needs to read or list nothing.
 //
-// It follows a log in NATS JetStream, which other processes can read while one writes it. What it does not have when it
-// leads is made then: a process that was just started has nothing.
+// It follows a log in NATS JetStream, which other processes can read while one writes it. The process makes any missing
+// part when it leads: a process that was just started has none of them.
 type standby struct {
 	*connection
 	state  *engine.Standby // nil without a log
 	recent status.Recent   // what the state's last entries were
 }
 
-// recoveredEntries is how many of the log's last entries are looked at for statuses that were not written before the
-// process ended. Reading them from a directory takes the loop some 50 ms.
+// recoveredEntries is the number of the log's last entries that the process searches for statuses that were not written
+// before the last one ended. Reading them from a directory takes the loop some 50 ms.
 const recoveredEntries = 20_000
 
 // followPause is the time between two tries to follow a log that is not there yet, or whose servers do not answer.
@@ -91,8 +91,8 @@ func (p *clusterProcess) stand(ctx context.Context) error {
 	return err
 }
 
-// follow follows the log until ctx ends. ready is called once the state is that of the log's last entry. What passes
-// with time is tried again and again; the error is what does not, such as damage.
+// follow follows the log until ctx ends. It calls ready once the state is the one after the log's last entry. It
+// retries after errors that pass with time, and returns the others, such as damage.
 func (s *standby) follow(ctx context.Context, ready func()) error {
 	told := ""
 	for ctx.Err() == nil {
@@ -122,7 +122,7 @@ func (s *standby) follow(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// followOnce opens the log and follows it until ctx ends or something fails. The state goes on where it was.
+// followOnce opens the log and follows it until ctx ends or something fails. The state continues where it was.
 func (s *standby) followOnce(ctx context.Context, ready func()) error {
 	opts := s.keeping()
 	log, err := opts.Follow(ctx, s.running.log)
@@ -199,8 +199,8 @@ func (s *standby) watchWriter(ctx context.Context, log *logs.Followed) {
 	}
 }
 
-// recover has the statuses written that earlier processes have not, of the state after the log's last entry, which
-// began this epoch. What was kept on standby need not be read again.
+// recover writes the statuses that earlier processes have not written, of the state after the log's last entry, which
+// began this epoch. Entries that the standby has kept need not be read again.
 func (s *standby) recover(m *scheduler.Machine, log engine.Log) {
 	last := m.Seq()
 	first := max(last, recoveredEntries) - recoveredEntries + 1
@@ -213,8 +213,8 @@ func (s *standby) recover(m *scheduler.Machine, log engine.Log) {
 	}
 }
 
-// remember keeps the last entries up to that of the state, which was just recovered. Without them they are read when
-// this process leads.
+// remember keeps the last entries, up to the last one in the state, which was just recovered. Without them this process
+// reads them when it leads.
 func (s *standby) remember(ctx context.Context, log *logs.Followed) {
 	last := s.state.Seq()
 	first := max(log.First(), max(last, recoveredEntries)-recoveredEntries+1)

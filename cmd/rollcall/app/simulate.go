@@ -25,7 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// simulation is what the simulate command is asked to do.
+// simulation holds the arguments of the simulate command.
 type simulation struct {
 	nodes, workload, config string
 	queuePolicy             queuePolicy
@@ -180,7 +180,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	return s.out.write(out, summary, summary.WriteText)
 }
 
-// adviceOnFiles is what to do about a report or a plot that could not be written.
+// adviceOnFiles tells what to do about a report or a plot that could not be written.
 func (s *simulation) adviceOnFiles() string {
 	switch {
 	case s.keep.log == "":
@@ -267,7 +267,7 @@ func checkProfiles(work *workload.Workload, config []byte) error {
 }
 
 // readConfig returns the effective configuration, also encoded as it is logged: the file's, or the default one for "",
-// with the queue policy and the feature gates that are given. What is wrong with it is said before any log is made.
+// with the queue policy and the feature gates that are given. It reports every fault of it before there is a log.
 func readConfig(cmd *cobra.Command, registry framework.Registry, path string, policy queuePolicy,
 	featureGates map[string]bool) (cfg *framework.Config, encoded []byte, err error) {
 	note := func(message string) { printNote(cmd.ErrOrStderr(), message) }
@@ -290,7 +290,8 @@ type configReader interface {
 	DefaultConfig() (*framework.Config, error)
 }
 
-// readConfigFile returns the configuration of a file, or the default one for "", and what it is from, for messages.
+// readConfigFile returns the configuration of a file, or the default one for "", and the name of its source, for
+// messages.
 func readConfigFile(registry framework.Registry, path string, read configReader) (cfg *framework.Config, source string,
 	err error) {
 	if path == "" {

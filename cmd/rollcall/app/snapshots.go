@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/simulate/keep"
 )
 
-// snapshotting is when whoever writes a log writes snapshots.
+// snapshotting says how often the writer of a log writes snapshots.
 type snapshotting struct {
 	every uint64
 	age   time.Duration

@@ -18,8 +18,9 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// stepByStep has a simulation wait for the disk at each step. Ahead of it, a short one is over before there are many
-// snapshots, of which one is written at a time, and has few appends, none of which is parted to end a segment.
+// stepByStep makes a simulation wait for the disk at each step. Ahead of the disk, a short simulation is over before
+// there are many snapshots, because it writes one at a time. It also has few appends, and none of them is divided to
+// end a segment.
 var stepByStep = []string{"--effects", os.DevNull}
 
 // snapshotted simulates the beginnings of real workloads, and a small one, with a snapshot every few entries and
@@ -306,7 +307,7 @@ func TestTheEntriesBeforeTheDamageAreExported(t *testing.T) {
 	})
 }
 
-// flipInLog flips a bit of the last place where text stands in a file, behind its pages' heads.
+// flipInLog flips a bit of the last place of text in a file, behind its pages' heads.
 func flipInLog(t testing.TB, file string, text []byte) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -329,8 +330,8 @@ var addedNames = regexp.MustCompile(`,"(allowedPods|rejectedPods|victimPods)":\[
 // withoutNames returns lines of log cat without the names beside UIDs.
 func withoutNames(lines string) string { return addedNames.ReplaceAllString(lines, "$2") }
 
-// isEndOf reports whether log cat printed the tail as the end of all. Names of pods may be left out of a line: what has
-// named them is archived, and there may be no snapshot of just that place.
+// isEndOf reports whether log cat printed the tail as the end of all. A line may lack names of pods: the entries with
+// the names are archived, and there may be no snapshot of just that place.
 func isEndOf(all, tail string) bool {
 	lines, last := strings.Split(all, "\n"), strings.Split(tail, "\n")
 	if len(last) > len(lines) {
@@ -442,7 +443,7 @@ func TestAnArchivedLogIsReadWholeOrNamesWhatIsMissing(t *testing.T) {
 		); lines[0]["seq"] != float64(first) || !isEndOf(string(cat), tail) || !strings.Contains(stderr, to) {
 			t.Errorf("log cat begins with %v, want entry %d; stderr %q", lines[0]["seq"], first, stderr)
 		}
-		// Nor can it go on without a snapshot.
+		// Without a snapshot the scheduler cannot continue either.
 		if err := os.RemoveAll(filepath.Join(log, logs.SnapshotDir)); err != nil {
 			t.Fatal(err)
 		}

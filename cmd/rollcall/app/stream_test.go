@@ -151,7 +151,7 @@ func TestWhatIsWrongWithAStreamIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { saysWithoutPassword(t, c.code, c.says, "log", "info", c.log) })
 	}
-	// What is found out when a log is made.
+	// These faults are found when a log is made.
 	for name, c := range map[string]struct{ log, says string }{
 		"more replicas than servers": {as(good, host, "new"), "?replicas=1"},
 		"too small a payload":        {as(good, small, "new?replicas=1"), "max_payload"},

@@ -27,22 +27,22 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/simulate"
 )
 
-// survivor is a simulation whose process dies, and that is resumed until it comes to its end. What happens on
-// the way is checked against the same simulation left alone.
+// survivor is a simulation whose process dies, and that is resumed until it comes to its end. The tests compare its log
+// on the way with the log of the same simulation left alone.
 type survivor struct {
 	nodes, workload string
 	segmentSize     string
-	quiet           bool   // it tells of no effects, and so need not wait for the disk
+	quiet           bool   // it reports no effects, and so need not wait for the disk
 	log             string // the directory of its log
 	whole           record // left alone
 	summary         string
 	took            time.Duration
 
-	acknowledged map[uint64][]simulate.EffectLine // what was told of effects, by decision
-	before       []string                         // what stood in the log when it was last looked at
+	acknowledged map[uint64][]simulate.EffectLine // the reported effects, by decision
+	before       []string                         // the log when the test last read it
 }
 
-// record is what is the same however often a simulation was stopped.
+// record has the parts of a result that do not depend on how often a simulation was stopped.
 type record struct {
 	told  []string
 	state []byte
@@ -95,7 +95,7 @@ func (s *survivor) fresh(t testing.TB) *survivor {
 	return &again
 }
 
-// args are those of the command that begins the simulation, or resumes it if it has left a log.
+// args returns the arguments of the command that begins the simulation, or resumes it if it has left a log.
 func (s *survivor) args() []string {
 	args := []string{
 		"simulate",
@@ -123,11 +123,11 @@ func (s *survivor) command() *exec.Cmd { return exec.Command("rollcall", s.args(
 type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
-	effects        chan []byte // the lines in which it tells of effects; closed when it is gone
+	effects        chan []byte // the lines with its effects; closed when it is gone
 }
 
-// start starts a command whose file 3 is a pipe, by which it tells of effects: what stands in the pipe has left
-// the process, whatever happens to that.
+// start starts a command whose file 3 is a pipe, into which it writes the effects. Whatever is in the pipe has left the
+// process, even if the process dies.
 func (s *survivor) start(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -156,7 +156,7 @@ func (s *survivor) start(t testing.TB, cmd *exec.Cmd) *process {
 
 func (p *process) wait() error { return p.cmd.Wait() }
 
-// acknowledge takes in up to n lines in which the process tells of effects, and waits for them unless it is gone.
+// acknowledge reads up to n lines with effects from the process, and waits for them unless it is gone.
 func (s *survivor) acknowledge(t testing.TB, p *process, n int) {
 	t.Helper()
 	for range n {
@@ -172,7 +172,7 @@ func (s *survivor) acknowledge(t testing.TB, p *process, n int) {
 	}
 }
 
-// look checks what the process left, as it left it, and returns the entries.
+// look checks the log as the process left it, and returns the entries.
 func (s *survivor) look(t testing.TB) []eventlog.Entry {
 	t.Helper()
 	if _, err := os.Stat(s.log); errors.Is(err, fs.ErrNotExist) {
@@ -210,8 +210,8 @@ func (s *survivor) look(t testing.TB) []eventlog.Entry {
 	return entries
 }
 
-// holds says whether something that was acknowledged is not in the entries: effects that were told of, or
-// entries that were there before.
+// holds reports acknowledged facts that the entries lack: effects that the process wrote to the pipe, or entries that
+// the log had before.
 func (s *survivor) holds(t testing.TB, entries []eventlog.Entry) error {
 	t.Helper()
 	telling := recordsOf(t, entries)
@@ -235,7 +235,7 @@ func (s *survivor) holds(t testing.TB, entries []eventlog.Entry) error {
 	return nil
 }
 
-// wantSameEnd compares the end of a simulation with that of the one left alone.
+// wantSameEnd compares the end of a simulation with the end of the one left alone.
 func (s *survivor) wantSameEnd(t testing.TB, summary string) {
 	t.Helper()
 	entries := s.look(t)
@@ -271,7 +271,7 @@ var speed = regexp.MustCompile(`(?m)^decisions .*\n`)
 
 func comparable(summary string) string { return speed.ReplaceAllString(summary, "") }
 
-// effectsOf returns what each entry asks for.
+// effectsOf returns the effects that each entry asks for.
 func effectsOf(t testing.TB, entries []eventlog.Entry) map[uint64][]string {
 	t.Helper()
 	m := scheduler.New(plugins.NewRegistry())
@@ -324,9 +324,9 @@ func tellingOf(t testing.TB, entries []eventlog.Entry) []string {
 	return recordsOf(t, kept)
 }
 
-// stateOf is the state after the entries, but for how many entries and epochs there were: these two numbers, behind the
+// stateOf returns the state after the entries, except the numbers of entries and epochs. These two numbers, behind the
 // version and the behaviour at the beginning of the encoding, count the restarts, and nothing else may differ for them.
-// (The numbers of decisions stand in the state only while effects are outstanding or pods wait: not at the end.)
+// (The state has the numbers of decisions only while effects are outstanding or pods wait: not at the end.)
 func stateOf(t testing.TB, entries []eventlog.Entry) []byte {
 	t.Helper()
 	m := scheduler.New(plugins.NewRegistry())

@@ -158,7 +158,7 @@ func otherNode(name string) string {
 	return "node-03"
 }
 
-// divergence is what replay must say.
+// divergence is the expected answer of replay.
 type divergence struct {
 	Kind  string `json:"kind"`
 	Seq   uint64 `json:"seq"`
@@ -166,7 +166,7 @@ type divergence struct {
 	Field string `json:"field"`
 }
 
-// tamper returns the entries with the one at that place changed or taken out, and what must be found.
+// tamper returns the entries with the one at that place changed or taken out, and the divergence that replay must find.
 func tamper(recorded []eventlog.Entry, at int, c tampering) ([]eventlog.Entry, divergence) {
 	found := at
 	if c.later {
@@ -180,7 +180,7 @@ func tamper(recorded []eventlog.Entry, at int, c tampering) ([]eventlog.Entry, d
 	if c.change == nil {
 		return renumbered(slices.Delete(slices.Clone(recorded), at, at+1)), want
 	}
-	// What is changed is a copy: the entries are those of other cases too.
+	// The change is made to a copy: other cases use the same entries.
 	b, err := eventlog.AppendRecord(nil, recorded[at], [32]byte{})
 	if err != nil {
 		panic(err)
@@ -239,7 +239,7 @@ func wantDivergence(t *testing.T, path string, want divergence) {
 	}
 }
 
-// replayed runs rollcall replay, and returns what it printed and its exit code.
+// replayed runs rollcall replay, and returns its output and its exit code.
 func replayed(t *testing.T, path string, args ...string) ([]byte, int) {
 	t.Helper()
 	out, complaint, code := ran(t, append([]string{"replay", path}, args...)...)

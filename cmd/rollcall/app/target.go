@@ -11,8 +11,8 @@ import (
 )
 
 // A target is a file that a flag names, to be written at the end of long work. It appears, or changes, when it is
-// whole: what is written goes to another file beside it first. Only what is no ordinary file (a pipe, a terminal) is
-// written to itself.
+// whole: the content goes to another file beside it first. Only special files (a pipe, a terminal) are written
+// directly.
 type target struct {
 	flag, path string // - for standard output; "" for nothing to be written
 	file       *os.File
@@ -45,7 +45,7 @@ func (t *target) open() error {
 	return nil
 }
 
-// write has the content written, to stdout for "-".
+// write writes the content, to stdout for "-".
 func (t *target) write(stdout io.Writer, content func(io.Writer) error) error {
 	if t.path == "-" {
 		if err := content(stdout); err != nil {
@@ -72,7 +72,7 @@ func (t *target) write(stdout io.Writer, content func(io.Writer) error) error {
 	return nil
 }
 
-// discard takes away what is not whole.
+// discard removes an incomplete file.
 func (t *target) discard() {
 	if t.file == nil {
 		return

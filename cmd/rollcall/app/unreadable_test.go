@@ -14,7 +14,7 @@ import (
 )
 
 // A command reads a log, and from one read on, the disk answers with EIO for one of the log's files. No command says
-// that the log is damaged, or that it may be cut: it ends with exit code 1, and says what could not be read.
+// that the log is damaged, or that it may be cut: it ends with exit code 1, and says which part it could not read.
 func TestAFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 	t.Parallel()
 	probe := exec.Command("strace", "-f", "-qq", "-e", "inject=fsync:error=EIO", "true")
@@ -33,7 +33,7 @@ func TestAFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 	simulation := []string{"simulate", "--nodes", s.nodes, "--workload", s.workload, "--log", log, "--segment-size",
 		s.segmentSize}
 	var files, archived, segments []string
-	for try := 0; len(segments) < 3 || len(archived) == 0; try++ { // how many there are hangs on what shares an append
+	for try := 0; len(segments) < 3 || len(archived) == 0; try++ { // it depends on the entries that share an append
 		if try == 20 {
 			t.Fatalf("the log has %d segments, and %d are archived", len(segments), len(archived))
 		}

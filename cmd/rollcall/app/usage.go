@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What is said of a command line that is wrong: what was expected, with an example, or what may have been meant.
+// This file has the messages about a wrong command line: what was expected, with an example, or what was likely meant.
 
-// helpWithArgs has cmd, and all below it, say what arguments are expected where others are given.
+// helpWithArgs makes cmd, and all commands below it, name the expected arguments when they get others.
 func helpWithArgs(cmd *cobra.Command) {
 	for _, cmd := range commands(cmd) {
 		cmd.SuggestionsMinimumDistance = 2
@@ -29,7 +29,7 @@ func helpWithArgs(cmd *cobra.Command) {
 	}
 }
 
-// wrongArgs says what a command expects instead of the arguments given.
+// wrongArgs names the arguments that a command expects instead of the given ones.
 func wrongArgs(cmd *cobra.Command, given []string, err error) error {
 	if cmd.HasSubCommands() && len(given) > 0 {
 		text := fmt.Sprintf("unknown command %q of %s", given[0], cmd.CommandPath())
@@ -64,7 +64,7 @@ func firstExample(cmd *cobra.Command) string {
 	return first
 }
 
-// flagError says of a flag that is not known which one may have been meant.
+// flagError names the flag that was likely meant by an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -83,7 +83,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))}
 }
 
-// distance is how many letters have to be added, left out or replaced to make a of b.
+// distance returns the number of letters that have to be added, left out or replaced to make a of b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -106,8 +106,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// enumValue is the value of a flag that is one of some words. Set takes them in any case; what is none of them is kept,
-// for the command to refuse by name.
+// enumValue is the value of a flag that is one of some words. Set takes them in any case. It keeps any other word, so
+// that the command can refuse it by name.
 type enumValue struct {
 	to     *string
 	values []string

@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// versionFacts is what "rollcall version" prints.
+// versionFacts holds the facts that "rollcall version" prints.
 type versionFacts struct {
 	Version    string `json:"version"`
 	Revision   string `json:"revision,omitempty"`
@@ -56,7 +56,7 @@ func newVersion(added []string) *cobra.Command {
 	return cmd
 }
 
-// version reads what the toolchain built into the binary.
+// version reads the build information that the toolchain put into the binary.
 func version() versionFacts {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -68,7 +68,7 @@ func version() versionFacts {
 // modulePath is the path of Rollcall's module. A program that has plugins of others is built in a module of theirs.
 const modulePath = "github.com/rollcall-sched/rollcall"
 
-// versionOf returns the version of a program from what the toolchain says of it.
+// versionOf returns the version of a program from its build information.
 func versionOf(info *debug.BuildInfo) versionFacts {
 	v := versionFacts{
 		Version:   versionOfModule(&info.Main),
@@ -98,7 +98,7 @@ func versionOf(info *debug.BuildInfo) versionFacts {
 	return v
 }
 
-// develVersion stands for the version of a module that was built from a directory.
+// develVersion is the toolchain's name for the version of a module that was built from a directory.
 const develVersion = "devel"
 
 func versionOfModule(m *debug.Module) string {

@@ -19,9 +19,9 @@ import (
 // firstWorld is the seed of the first of the worlds that are tried; the others have the seeds behind it.
 const firstWorld = 1
 
-// TestAnAuditorFindsNothingInRandomWorlds simulates random worlds, and has the logs audited by a package that shares no
-// code with the program. Every log must also be verified and replayed as identical, and every fourth one, cut somewhere
-// and resumed, must go on as it did before. Each log is also tampered with, and the auditor must find that. "make soak"
+// TestAnAuditorFindsNothingInRandomWorlds simulates random worlds. A package that shares no code with the program
+// audits the logs. Every log must also be verified and replayed as identical, and every fourth one, cut somewhere and
+// resumed, must continue as it did before. Each log is also tampered with, and the auditor must find that. "make soak"
 // tries 300 worlds, and make test 20. ROLLCALL_WORLD=SEED tries one.
 func TestAnAuditorFindsNothingInRandomWorlds(t *testing.T) {
 	first, count := uint64(firstWorld), uint64(20)
@@ -125,7 +125,7 @@ func resumeCut(t *testing.T, dir string, args []string, log string, last int) st
 	return cut
 }
 
-// wantSameEntries compares two logs, but for the beginnings of epochs and what counts them in.
+// wantSameEntries compares two logs, except the beginnings of epochs and the numbers that count them.
 func wantSameEntries(t *testing.T, log, resumed string) {
 	t.Helper()
 	want, got := bareEntries(t, log), bareEntries(t, resumed)
@@ -165,7 +165,7 @@ func bareEntries(t *testing.T, log string) (entries []string) {
 }
 
 // worldTamperings are changes of a log that an auditor always finds. Each changes an entry and reports whether it
-// could; drop says that the entry is left out then, and those behind it are numbered anew.
+// could. With drop the entry is left out, and the entries behind it are numbered again.
 var worldTamperings = []struct {
 	name   string
 	change func(line map[string]any) (changed, drop bool)
@@ -214,7 +214,7 @@ func shorten(line map[string]any, field string) bool {
 	return true
 }
 
-// wantTamperingFound tampers with a log in each of the ways, in its midst if it can, and has it audited.
+// wantTamperingFound tampers with a log in each of the ways, in its middle if it can, and audits it.
 func wantTamperingFound(t *testing.T, world *worlds.World, cat string) {
 	t.Helper()
 	original, err := os.ReadFile(cat)
