@@ -23,7 +23,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/kubesched"
 )
 
-// decideAll has everything decided that there is to decide, by both.
+// decideAll makes both sides decide until nothing is left to decide.
 func (d *duel) decideAll() {
 	for range 1000 {
 		trace := &framework.Trace{}
@@ -129,10 +129,10 @@ func forbids(pod, other *v1.Pod) bool {
 	return false
 }
 
-// enter has our decision be a fact.
+// enter makes our decision a fact.
 func (d *duel) enter(ours *eventlog.Decision) { d.apply(ours) }
 
-// compareFilters compares why the pod as a whole was refused, or each of the nodes.
+// compareFilters compares the reasons for which the pod as a whole was refused, or each of the nodes.
 func (d *duel) compareFilters(theirs *kubesched.Answer, trace *framework.Trace) {
 	if theirs.Failed != nil {
 		return // kube-scheduler filters side by side: what it has filtered before it fails is left to chance
@@ -380,7 +380,7 @@ func (d *duel) comparePreemption(ours *eventlog.Decision, pod *v1.Pod, victims [
 			theirs.Node = pod.Status.NominatedNodeName // it keeps its nomination
 			d.seen["preemption fails"]++
 		}
-		// kube-scheduler names victims also that are leaving already, and does not delete them again.
+		// Kube-scheduler's victims include pods that are leaving already. It does not delete them again.
 		theirs.Victims = slices.DeleteFunc(theirs.Victims, func(name string) bool {
 			return d.api[keyOf(pod, namespace, name)].GetDeletionTimestamp() != nil
 		})

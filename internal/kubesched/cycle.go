@@ -21,7 +21,7 @@ type Answer struct {
 	PreFilter *Refusal
 	// Skipped are the plugins whose PreFilter answered Skip, sorted.
 	Skipped []string
-	// Refused are the nodes that a Filter plugin refused.
+	// Refused has the nodes that a Filter plugin refused.
 	Refused map[string]Refusal
 	// Failed is the error that ended the cycle, nil for none.
 	Failed error
@@ -96,7 +96,7 @@ func (s *Scheduler) Ask(pod *v1.Pod) *Answer {
 	return out
 }
 
-// filter returns the feasible nodes. A nominated node comes first, whether or not PreFilter has left it.
+// filter returns the feasible nodes. A nominated node comes first, whether or not PreFilter has kept it.
 func (s *Scheduler) filter(left *fwk.PreFilterResult, out *Answer) (feasible []fwk.NodeInfo) {
 	takes := func(node fwk.NodeInfo) bool {
 		status := s.framework.RunFilterPluginsWithNominatedPods(s.ctx, s.cycle.state, s.cycle.pod, node)

@@ -33,7 +33,7 @@ func TestExtendedResourcesAreUpstreams(t *testing.T) {
 		"Filter NodeResourcesFit: Insufficient example.com/gpu")
 }
 
-// Whom preemption evicts for a pod, and where, is kube-scheduler's, also where pods have volumes and devices.
+// The victims of preemption, and the nodes, must be kube-scheduler's, also where pods have volumes and devices.
 func TestVictimsAreUpstreams(t *testing.T) {
 	for name, s := range map[string]shape{
 		"plain": {preemption: true}, "volumes": {preemption: true, volumes: true},

@@ -143,7 +143,7 @@ func (d *duel) oneIn(n int) bool { return d.IntN(n) == 0 }
 
 func one[T any](d *duel, of ...T) T { return of[d.IntN(len(of))] }
 
-// name returns a name that there was not.
+// name returns a new name.
 func (d *duel) name(prefix string) string {
 	d.names++
 	return fmt.Sprintf("%s-%02d", prefix, d.names)
@@ -202,7 +202,7 @@ func resourceOf(obj kubesched.Object) eventlog.Resource {
 	panic(fmt.Sprintf("the test has no %T", obj))
 }
 
-// put has an object come, or change.
+// put adds an object, or changes it.
 func (d *duel) put(obj kubesched.Object) {
 	if obj.GetUID() == "" {
 		obj.SetUID(types.UID(strings.ToLower(reflect.TypeOf(obj).Elem().Name()) + "-" + obj.GetName()))
@@ -229,7 +229,7 @@ func (d *duel) remove(obj kubesched.Object) {
 	}
 }
 
-// apply has our scheduler take in an entry.
+// apply enters an entry into our scheduler.
 func (d *duel) apply(p eventlog.Payload) {
 	epoch := d.ours.Epoch()
 	if _, ok := p.(*eventlog.EpochStarted); ok {
@@ -296,7 +296,7 @@ func (d *duel) evict(ours *eventlog.Decision, victims []*v1.Pod) {
 	}
 }
 
-// happen has one thing happen in the world.
+// happen makes one event happen in the world.
 func (d *duel) happen() {
 	switch d.n(0, 9) {
 	case 0, 1, 2, 3:

@@ -139,8 +139,8 @@ func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, 
 	return s, err
 }
 
-// adapt takes out of a profile the plugins that are not known, and has VolumeBinding not wait in PreBind for volumes to
-// be bound: nobody binds them meanwhile.
+// adapt takes the unknown plugins out of a profile, and stops VolumeBinding from waiting in PreBind for volumes to be
+// bound: nobody binds them meanwhile.
 func adapt(profile *config.KubeSchedulerProfile, known func(string) bool) {
 	sets := reflect.ValueOf(profile.Plugins).Elem()
 	for i := range sets.NumField() {
@@ -233,7 +233,7 @@ func (s *Scheduler) newFactory(client clientset.Interface) informers.SharedInfor
 
 func (s *Scheduler) told(kind Object) *informer { return s.informers[reflect.TypeOf(kind)] }
 
-// stamp gives an object a resource version above all that there were: assume caches go by it.
+// stamp gives an object a resource version above all earlier ones: assume caches go by it.
 func (s *Scheduler) stamp(obj Object) {
 	s.version++
 	obj.SetResourceVersion(strconv.Itoa(s.version))
@@ -289,7 +289,7 @@ func (s *Scheduler) displace(uid types.UID) {
 	s.order = slices.DeleteFunc(s.order, func(other types.UID) bool { return other == uid })
 }
 
-// Nominate has room be kept for a pod on a node; "" for none.
+// Nominate keeps room for a pod on a node; "" for none.
 func (s *Scheduler) Nominate(pod *v1.Pod, node string) {
 	if node == "" {
 		delete(s.world.nominated, pod.UID)
@@ -300,7 +300,7 @@ func (s *Scheduler) Nominate(pod *v1.Pod, node string) {
 	s.world.nominated[pod.UID] = pod
 }
 
-// refresh has the plugins see the nodes and the pods as they are.
+// refresh updates the snapshot of nodes and pods that the plugins see.
 func (s *Scheduler) refresh() {
 	var pods []*v1.Pod
 	for _, uid := range s.order {

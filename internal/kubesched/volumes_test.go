@@ -32,7 +32,7 @@ func gigabytes(n int) resource.Quantity { return resource.MustParse(fmt.Sprintf(
 
 const driverA, driverB = "a.csi.example.com", "b.csi.example.com"
 
-// classes are the StorageClasses: by their names the first letter says whether a volume waits for its first consumer.
+// classes are the StorageClasses. The first letter of a name says whether a volume waits for its first consumer.
 var classes = []string{"wait-none", "wait-a", "wait-b", "now-a", "now-none"}
 
 func provisioner(class string) string {

@@ -116,8 +116,8 @@ func (p *Player) evictResult(d *datadriven.TestData, outcome eventlog.EvictOutco
 	return r
 }
 
-// extenderResult answers the question about a pod: the first extender refuses these nodes, gives these scores, or
-// leaves these of the nodes where pods would be evicted, or fails.
+// extenderResult answers the question about a pod. The first extender refuses these nodes, gives these scores, leaves
+// these of the nodes where pods would be evicted, or fails.
 func (p *Player) extenderResult(d *datadriven.TestData) *eventlog.ExtenderResult {
 	p.t.Helper()
 	p.allow(d, 1, "refuses", "scores", "leaves", "fails")

@@ -234,7 +234,7 @@ func (p *Player) decide(atMost int) string {
 	return b.String()
 }
 
-// Step plays a line of a step block: it takes the line's commands in, decides until nothing is left, and answers binds
+// Step plays a line of a step block: it enters the line's commands, decides until nothing is left, and answers binds
 // unless they are kept.
 func (p *Player) Step(line string) {
 	p.t.Helper()

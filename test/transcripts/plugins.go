@@ -32,8 +32,8 @@ func Registry() framework.Registry {
 	return r
 }
 
-// approval is a Permit plugin that lets pods labelled approval=wanted wait for half a minute, or until it sees a pod
-// labelled approval=given. It fails for those labelled approval=broken. A node that joins is worth another try.
+// approval is a Permit plugin that makes pods labelled approval=wanted wait for half a minute, or until it sees a pod
+// labelled approval=given. It fails for pods labelled approval=broken. A node that joins is worth another try.
 type approval struct{ handle fwk.Handle }
 
 var (
@@ -78,8 +78,8 @@ func (faulty) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.Nod
 	return nil
 }
 
-// hours is a plugin that goes by the time of day: before it, pods labelled gated=HH-MM are kept out of the queue, and
-// those labelled opens=HH-MM are refused every node. No event is of any help.
+// hours is a plugin that goes by the time of day. Before that time, pods labelled gated=HH-MM are kept out of the
+// queue, and no node accepts pods labelled opens=HH-MM. No event is of any help.
 type hours struct{ clock teller }
 
 // teller is the part of the plugins' handle that gives the time of the log.

@@ -25,10 +25,10 @@ import (
 const mostPerRack = 2
 
 // rackLimit is a plugin that keeps in its own memory which pods are on which rack: from Reserve until Unreserve, or
-// until the pod is gone. Unreserve rejects waiting pods whose label with names its pod. In Reserve it wants the pod
-// tried at once that the label wakes names, or stashes for later the one that the label stashes names. Its PreBind
-// refuses pods labelled bind=refused, and fails for those labelled bind=broken. Its Bind takes pods labelled bind=own.
-// Pods of no rack are not its concern.
+// until the pod is gone. Unreserve rejects waiting pods whose label with names its pod. Reserve asks for an immediate
+// try of the pod that the label wakes names, or stashes for later the pod that the label stashes names. Its PreBind
+// refuses pods labelled bind=refused, and fails for pods labelled bind=broken. Its Bind takes pods labelled bind=own.
+// It ignores pods of no rack.
 type rackLimit struct {
 	handle fwk.Handle
 	racks  map[types.UID]string

@@ -23,8 +23,8 @@ func TestEveryStoryHappensAsItIsWritten(t *testing.T) {
 	}
 }
 
-// setsGates reports whether a story turns feature gates on. Gates are the process's: Machines of different ones take
-// turns. Stories that are not parallel are played before all others.
+// setsGates reports whether a story turns feature gates on. Gates belong to the process: Machines with different gates
+// take turns. Stories that are not parallel are played before all others.
 func setsGates(t *testing.T, path string) bool {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -37,7 +37,7 @@ func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
 	}
 }
 
-// audited has a new accountant go through the log.
+// audited runs a new accountant over the log.
 func audited(t *testing.T, log string) *accountant {
 	t.Helper()
 	a := newAccountant()
@@ -262,7 +262,7 @@ func list(v any, path ...string) []string {
 	return out
 }
 
-// wholeGangs says which gang was bound in part in the end.
+// wholeGangs names each gang that was bound in part in the end.
 func (a *accountant) wholeGangs() error {
 	for group, n := range a.boundOf {
 		if n < a.minimum[group] {

@@ -26,7 +26,7 @@ type lastFirst struct{ *coscheduling.Coscheduling }
 
 func (l *lastFirst) Less(a, b fwk.QueuedEntityInfo) bool { return l.Coscheduling.Less(b, a) }
 
-// TestAuditOrderFindsALogThatWasDecidedInAnotherOrder keeps the log of a scheduler that prefers the lower priority.
+// TestAuditOrderFindsALogThatWasDecidedInAnotherOrder audits the log of a scheduler that prefers the lower priority.
 func TestAuditOrderFindsALogThatWasDecidedInAnotherOrder(t *testing.T) {
 	nodes, work, err := workload.Parse("workload.yaml", strings.NewReader(`apiVersion: v1
 kind: Node

@@ -211,7 +211,7 @@ func TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt(t *testing.T) {
 	wants(t, exitDone, nil, "log", "export", log, "--out", file, "--from", fmt.Sprint(forged+5))
 	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
 
-	// Nor is one believed because those before it say the same.
+	// The commands do not believe a snapshot because the ones before it agree with it.
 	left := snapshotSeqs(t, log)
 	for _, seq := range left {
 		forge(t, log, seq)
@@ -235,7 +235,7 @@ func TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt(t *testing.T) {
 		rollcall(t, "log", "snapshot", log, "--at", fmt.Sprint(seq))
 	}
 
-	// One that cannot be compared is said to be.
+	// The commands name a snapshot that cannot be compared.
 	if err := os.Truncate(logs.SnapshotsOf(log).File(seqs[0]), 100); err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// defaults has --dra measure 100 nodes and gangs of 16, and --preempt 1,000 gangs of 8, where no others are asked for.
+// defaults sets the sizes that the user did not: 100 nodes and gangs of 16 with --dra, 1,000 gangs of 8 with --preempt.
 func (b *coreBench) defaults(cmd *cobra.Command) {
 	set := func(flag string, value *int, to int) {
 		if !cmd.Flags().Changed(flag) {

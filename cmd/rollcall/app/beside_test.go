@@ -60,7 +60,7 @@ func TestASimulationIsResumedWhileItsLogIsRead(t *testing.T) {
 	}
 }
 
-// A reader that holds the log, as one does while it opens it, is waited for.
+// A writer waits for a reader that holds the log, as one does while it opens it.
 func TestASimulationWaitsForAReaderToLetGo(t *testing.T) {
 	sim := simulateUntil(t, 50)
 	sim.end(os.Interrupt)

@@ -79,7 +79,7 @@ func wantAnswer(t *testing.T, file string, args []string) {
 	}
 }
 
-// contains reports whether got has all that want has, and where it does not.
+// contains reports whether got has everything that want has, and where it differs.
 func contains(got, want any) (at string, ok bool) {
 	switch want := want.(type) {
 	case map[string]any:

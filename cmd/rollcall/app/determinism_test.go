@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// surroundings are those in which decisions must be the same: one processor or two, garbage collected all the
+// surroundings are settings under which decisions must be the same: one processor or two, garbage collected all the
 // time or never. (A full trace makes more garbage than a machine has memory; the limit is for that.)
 var surroundings = [][]string{
 	{"GOMAXPROCS=1", "GOGC=10"},
@@ -45,7 +45,7 @@ func realWorkloads(t *testing.T) []realWorkload {
 const noSharedData = "skipped: the workload data is not beside the project (../shared/data)"
 
 // TestSimulationsInFreshProcessesWriteTheSameLog simulates the beginnings of two real workloads, each time in a new
-// process, and replays each log in another one. But for the epochs' UUIDs log cat prints the same bytes.
+// process, and replays each log in another one. Except for the epochs' UUIDs log cat prints the same bytes.
 func TestSimulationsInFreshProcessesWriteTheSameLog(t *testing.T) {
 	for _, w := range realWorkloads(t) {
 		t.Run(w.name, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestSimulationsInFreshProcessesWriteTheSameLog(t *testing.T) {
 	}
 }
 
-// TestSoakRealWorkloads is the same with the whole workloads, and lets the accountant go through the whole logs: some
-// ten minutes. "make soak" runs it.
+// TestSoakRealWorkloads is the same with the whole workloads, and runs the accountant over the whole logs: some ten
+// minutes. "make soak" runs it.
 func TestSoakRealWorkloads(t *testing.T) {
 	if os.Getenv("ROLLCALL_SOAK") != "1" {
 		t.Skip("skipped: the whole workloads take many minutes; set ROLLCALL_SOAK=1, or run make soak")

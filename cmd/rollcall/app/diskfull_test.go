@@ -58,8 +58,8 @@ func onAFullDisk(t *testing.T, whole *survivor, stops int) {
 }
 
 // TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn sets RLIMIT_FSIZE for a process at work, so that a
-// write in the middle of a commit is cut short or refused. The limit is never within a file's first two pages, of which
-// a disk writes the part that matters, one sector, wholly or not at all: to cut them anywhere is damage.
+// write in the middle of a commit is cut short or refused. The limit is never within a file's first two pages. A disk
+// writes their one sector that matters wholly or not at all: to cut them anywhere is damage.
 func TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn(t *testing.T) {
 	t.Parallel()
 	stopAndResume(t, newSurvivor(t, 30, "98304"), diskFailures, func(s *survivor, random *rand.Rand) *process {
@@ -165,7 +165,7 @@ func (s *survivor) ended(t testing.TB, p *process) {
 	_ = p.wait() // its state says it too
 }
 
-// wantStopped checks how a process went that its disk has stopped.
+// wantStopped checks the end of a process that its disk has stopped.
 func (s *survivor) wantStopped(t testing.TB, p *process) {
 	t.Helper()
 	said := p.stderr.String()
@@ -209,7 +209,7 @@ func (d *logDisk) entries(t testing.TB) []string {
 	return found
 }
 
-// measure returns how much room the whole log takes.
+// measure returns the room that the whole log takes.
 func (d *logDisk) measure(t testing.TB, whole *survivor) int64 {
 	t.Helper()
 	s := whole.fresh(t)

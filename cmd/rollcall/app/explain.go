@@ -189,8 +189,8 @@ func setRunnersUp(n int, opts *explain.Options) error {
 	return nil
 }
 
-// explainGCPercent is by how much the memory in use may grow before garbage is collected, and explainMemory how many
-// bytes there are before it is collected more often.
+// explainGCPercent is the percentage that the memory in use may grow before garbage is collected. Above explainMemory
+// bytes it is collected more often.
 const (
 	explainGCPercent = 400
 	explainMemory    = 850 << 20

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// needsStrace skips a test that cannot have system calls fail.
+// needsStrace skips a test that cannot make system calls fail.
 func needsStrace(t *testing.T) {
 	t.Helper()
 	probe := exec.Command("strace", "-f", "--seccomp-bpf", "-qq", "-e", "inject=fsync:error=EIO", "true")
@@ -33,8 +33,8 @@ func (s *survivor) interrupting(t *testing.T, calls, when string) *process {
 	return p
 }
 
-// A sync, a read or a write that a signal interrupts is tried again, wherever it comes: the simulation ends as if
-// nothing had been. bbolt's own syncs (fdatasync) it gives up.
+// The program repeats a sync, a read or a write that a signal interrupts, wherever it comes: the simulation ends as if
+// nothing had been. It gives up bbolt's own syncs (fdatasync).
 func TestWhatASignalInterruptsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	needsStrace(t)
@@ -76,7 +76,8 @@ func TestWhereEverySyncIsInterruptedNothingIsReleasedAndLaterItGoesOn(t *testing
 	}, func(*survivor) {})
 }
 
-// A disk on which no snapshot can be kept stops nothing: each one is named, and the log is as good without it.
+// A disk on which no snapshot can be kept stops nothing: the program names each snapshot, and the log is as good
+// without it.
 func TestSnapshotsThatCannotBeWrittenStopNothing(t *testing.T) {
 	t.Parallel()
 	needsStrace(t)

@@ -156,8 +156,8 @@ func (k *killer) killUntilItEnds(t *testing.T, s *survivor) {
 	}
 }
 
-// kill waits for a random moment and kills the process: mostly at work, sometimes while it starts, makes its log,
-// or takes it over. It says whether it came in time.
+// kill waits for a random moment and kills the process: mostly at work, sometimes while it starts, makes its log, or
+// takes it over. It reports whether it was in time.
 func (k *killer) kill(t *testing.T, s *survivor, p *process) bool {
 	if k.random.IntN(4) == 0 {
 		time.Sleep(time.Duration(k.random.Int64N(int64(60 * time.Millisecond))))

@@ -89,7 +89,7 @@ does not match, and else 1.`,
 	return cmd
 }
 
-// checkName is the hidden command that verify.Run has segments checked by.
+// checkName is the hidden command with which verify.Run checks segments.
 const checkName = "verify-segments"
 
 // checkerCommand runs this program to check segments.
@@ -117,7 +117,7 @@ func newLogVerifySegment() *cobra.Command {
 	}
 }
 
-// showVerified draws a bar: how much is verified of the log's segments.
+// showVerified draws a bar: the verified part of the log's segments.
 func showVerified(p *progress, at verify.Progress) {
 	if at.Told {
 		p.show("entry %d of %d, which its writer tells", at.Entry, at.Last)

@@ -50,7 +50,7 @@ func TestCommandsReadALogThatIsWrittenTo(t *testing.T) {
 	}
 }
 
-// TestLogVerifyPrintsWhatIsTold has this process write to a log and serve it.
+// TestLogVerifyPrintsWhatIsTold makes this process write to a log and serve it.
 func TestLogVerifyPrintsWhatIsTold(t *testing.T) {
 	for _, tc := range []struct{ entries, size int }{{25, 25}, {40, 10}, {20000, 100}, {1, 1}, {0, 1}} {
 		path := logstest.Segmented(t, logstest.WellFormed(tc.entries), tc.size)
@@ -76,7 +76,7 @@ func TestLogVerifyPrintsWhatIsTold(t *testing.T) {
 	}
 }
 
-// TestLogVerifyPrintsThatItCouldNotRead leaves a log that is written to unserved.
+// TestLogVerifyPrintsThatItCouldNotRead has a writer that does not serve its log.
 func TestLogVerifyPrintsThatItCouldNotRead(t *testing.T) {
 	for _, size := range []int{10, 40} {
 		path := logstest.Segmented(t, logstest.WellFormed(40), size)

@@ -45,8 +45,8 @@ func small(t testing.TB, more ...string) (log string, args []string) {
 	return log, args
 }
 
-// cutBySegments removes the newest segments of a log until a snapshot is of a later entry than its last, which it
-// returns.
+// cutBySegments removes the newest segments of a log until there is a snapshot of an entry later than the log's last
+// one. It returns that last entry.
 func cutBySegments(t testing.TB, log string) (last uint64) {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(log, "*.seg"))
@@ -153,8 +153,8 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
 }
 
-// TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing takes the newest segments away, and lets each thing that could
-// tell so be there and not be readable, in ways that root cannot read either.
+// TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing removes the newest segments. Each thing that could show the loss
+// exists but is not readable, in ways that root cannot read either.
 func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 	log, args := small(t)
 	last := cutBySegments(t, log)
@@ -312,8 +312,8 @@ func TestALogThatLostAllItsSegmentsIsDamaged(t *testing.T) {
 	want(exitFailed, "a directory without segments")
 }
 
-// TestOneBadFileIsNotTakenForALogWithoutAny: a log has snapshots, and one of its segments is emptied, or beside them
-// stands a file with a name that none has.
+// TestOneBadFileIsNotTakenForALogWithoutAny has a log with snapshots. One of its segments is emptied, or a file is
+// beside them with a name that no segment has.
 func TestOneBadFileIsNotTakenForALogWithoutAny(t *testing.T) {
 	for _, tc := range []struct {
 		name string

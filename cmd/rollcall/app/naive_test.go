@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// naiveJob is a job on a machine of processors that are all alike. Times are whole seconds; it runs from its start for
-// run, and declared is for how long it said that it would.
+// naiveJob is a job on a machine of processors that are all alike. Times are whole seconds. It runs from its start for
+// run; declared is its declared run time.
 type naiveJob struct {
 	name                   string
 	arrival, declared, run int64
@@ -42,8 +42,8 @@ type naiveMachine struct {
 	starts  []int64
 }
 
-// naiveStarts returns when each job starts. At one instant all that end go first, then all that arrive come, then the
-// policy is asked. The queue is in the order of arrival, and of the names where that is the same.
+// naiveStarts returns the start of each job. At one instant all jobs that end go first, then all that arrive come, then
+// the policy decides. The queue is in the order of arrival; ties are ordered by name.
 func naiveStarts(jobs []naiveJob, processors int, policy naivePolicy) []int64 {
 	m := &naiveMachine{jobs: jobs, free: processors, starts: make([]int64, len(jobs))}
 	coming := make([]int, len(jobs))
@@ -70,7 +70,7 @@ func naiveStarts(jobs []naiveJob, processors int, policy naivePolicy) []int64 {
 	return m.starts
 }
 
-// next returns when something happens next.
+// next returns the time of the next event.
 func (m *naiveMachine) next(coming []int) int64 {
 	var times []int64
 	if len(coming) > 0 {
@@ -94,7 +94,7 @@ func (m *naiveMachine) start(i int) bool {
 	return true
 }
 
-// naiveFCFS lets nobody pass: first come, first served.
+// naiveFCFS lets no job pass: first come, first served.
 func naiveFCFS(m *naiveMachine, queue []int) []int {
 	for len(queue) > 0 && m.start(queue[0]) {
 		queue = queue[1:]
@@ -102,7 +102,7 @@ func naiveFCFS(m *naiveMachine, queue []int) []int {
 	return queue
 }
 
-// naiveFirstFit lets everybody pass.
+// naiveFirstFit lets every job pass.
 func naiveFirstFit(m *naiveMachine, queue []int) []int {
 	return slices.DeleteFunc(queue, m.start)
 }
@@ -298,7 +298,7 @@ func wantNaiveStarts(t *testing.T, policy string, first int, naive naivePolicy) 
 	}
 }
 
-// naiveJobs reads the jobs of a Standard Workload Format file that tells all that is needed of each.
+// naiveJobs reads the jobs of a Standard Workload Format file that has all the facts about each.
 func naiveJobs(t *testing.T, path string) []naiveJob {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -219,7 +219,7 @@ func (l *naiveLog) upserted(name string, o *naiveObject) {
 	}
 }
 
-// inWhosePlace returns the pod that went at this instant, without having ended well, of the same group or name.
+// inWhosePlace returns the pod that went at this instant, unsuccessfully, of the same group or name.
 func (l *naiveLog) inWhosePlace(p *naivePod) *naivePod {
 	for _, old := range l.pods {
 		same := old.name == p.name || p.group != "" && old.group == p.group
@@ -355,7 +355,7 @@ func (p *naivePod) entity() string {
 	return "pod " + p.name
 }
 
-// entityBy is the entity for which pods had to go.
+// entityBy is the entity that pods were evicted for.
 func entityBy(x *naiveEviction) string {
 	if x.group != "" {
 		return "podgroup " + x.group

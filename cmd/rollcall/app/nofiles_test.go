@@ -135,7 +135,7 @@ func replaced(args []string, old, by string) []string {
 	return args
 }
 
-// A log that came with links to files of its reader's: nothing is written to those.
+// A log came with links to files of its reader: the program writes nothing to those files.
 func TestNothingIsWrittenThroughLinksThatCameWithALog(t *testing.T) {
 	original, simulate := small(t)
 	segments, err := filepath.Glob(filepath.Join(original, "*.seg"))

@@ -249,7 +249,7 @@ func inTable(amount map[string]int64) string {
 	return strings.Join(cells, ", ")
 }
 
-// compareLeaving compares, of the pods that had to go for the subject, how many are still on their nodes.
+// compareLeaving compares the number of pods that were evicted for the subject and are still on their nodes.
 func (c *onCall) compareLeaving() {
 	for _, x := range c.told.Preempted {
 		evicts := c.evicts[x.Seq]
@@ -412,7 +412,7 @@ func sumOf(holders []toldHolder) (sum int64) {
 	return sum
 }
 
-// comparePreemptions compares all that went for the subject, and all for which pods of it had to go.
+// comparePreemptions compares all evictions for the subject, and all evictions of its pods.
 func (c *onCall) comparePreemptions(subject string) {
 	told := map[uint64]*toldPreemption{}
 	var seqs []uint64

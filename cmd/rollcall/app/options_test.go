@@ -22,7 +22,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/survey"
 )
 
-// siteFilter is a plugin of somebody else: it keeps pods off one node. rollcall-site has it, and rollcall has not.
+// siteFilter is another author's plugin: it keeps pods off one node. rollcall-site has it, and rollcall has not.
 type siteFilter struct {
 	Closed string `json:"closed"`
 	Words  string `json:"words"`
@@ -180,7 +180,7 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 	} {
 		s.run(t, args...)
 	}
-	// A log says which plugins it needs also if the epoch began before the entries that there are.
+	// A log names the plugins that it needs, even if the epoch began before its first entry that exists.
 	wantsInfoOf := func(log string) {
 		t.Helper()
 		info, complaint, _ := asProcess(t, "rollcall", "log", "info", log)

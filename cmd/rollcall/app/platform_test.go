@@ -106,7 +106,7 @@ func (f *naiveFigures) addPod(job *naiveJobFigures, p *naivePod) {
 	}
 }
 
-// lastOf returns the last pod that came in the place of a pod, or the pod.
+// lastOf returns the last pod that replaced a pod, or the pod.
 func (l *naiveLog) lastOf(p *naivePod) *naivePod {
 	for _, o := range l.pods {
 		if o.replaces == p {
@@ -227,7 +227,7 @@ func (f *naiveFigures) stillWaiting(gangs bool) (count int, mean, longest float6
 	return count, mean / float64(max(count, 1)), longest
 }
 
-// utilisation is the part of the GPUs that pods held, from when the first pod came until the last one went.
+// utilisation is the part of the GPUs that pods held, from the first pod's arrival until the last pod went.
 func (f *naiveFigures) utilisation() float64 {
 	var used, offered float64
 	until := f.now

@@ -16,8 +16,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// siteZone is a plugin of somebody else that reads a resource of its own: pods go only to the nodes that a Zone of
-// their namespace lists in spec.nodes. rollcall-zones has it.
+// siteZone is another author's plugin that reads a resource of its own: pods go only to the nodes that a Zone of their
+// namespace lists in spec.nodes. rollcall-zones has it.
 type siteZone struct{ zones cache.GenericLister }
 
 // siteZones is the resource, as the program says that the plugin reads it.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows on a terminal how far long work has come, on one line that it draws again and again. In a
-// pipe it is silent.
+// progress shows on a terminal the progress of long work, on one line that it draws again and again. In a pipe it is
+// silent.
 type progress struct {
 	w     io.Writer // nil when silent
 	notes io.Writer
@@ -43,7 +43,7 @@ func (p *progress) show(format string, args ...any) {
 	fmt.Fprintf(p.w, "\r\x1b[K%s", fmt.Sprintf(format, args...))
 }
 
-// done takes the line away and returns how long the work took.
+// done removes the line and returns the time that the work took.
 func (p *progress) done() time.Duration {
 	if p.w != nil && !p.drawn.IsZero() {
 		fmt.Fprint(p.w, "\r\x1b[K")

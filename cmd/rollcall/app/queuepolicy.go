@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 )
 
-// queuePolicy is the value of --queue-policy: who may pass a gang that does not fit; "" to leave it to the
+// queuePolicy is the value of --queue-policy: it says who may pass a gang that does not fit. "" leaves it to the
 // configuration.
 type queuePolicy string
 

@@ -62,7 +62,7 @@ func openWith(ctx context.Context, name string, opts logs.Options, p *progress) 
 	return &source{s, p}, nil
 }
 
-// Close takes the line of progress away, too.
+// Close removes the line of progress, too.
 func (s *source) Close() error {
 	s.shown.done()
 	return s.Source.Close()

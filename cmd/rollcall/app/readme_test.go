@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReadmeShowsWhatTheDemoPrints compares all of it but the speed of the machine.
+// TestReadmeShowsWhatTheDemoPrints compares all of it except the speed of the machine.
 func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	must(t, err)

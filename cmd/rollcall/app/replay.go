@@ -20,7 +20,7 @@ import (
 // replayFacts holds the facts that "rollcall replay" prints.
 type replayFacts struct {
 	Identical bool `json:"identical"`
-	// KnownFrom is the first entry that there is, if earlier ones are not there.
+	// KnownFrom is the first entry that exists, if earlier ones are missing.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	replay.Report
 	// Parts is the number of parts that were decided separately, several at a time. It is 0 without --parallel.
@@ -153,7 +153,7 @@ func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFact
 	}, wrong, nil
 }
 
-// verify decides the log again, behind opts.Start, and returns in how many parts if that was asked for.
+// verify decides the log again, behind opts.Start. It returns the number of parts if the replay is parallel.
 func (r *replaying) verify(ctx context.Context, log *logs.Source, last uint64, opts replay.Options,
 ) (replay.Report, int, error) {
 	next := uint64(1)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestBackfillStartsNoHeadLaterThanReserved goes through the log of the beginning of the Lublin workload, which runs as
-// long as it declares, and once more with jobs that declare more than they run.
+// TestBackfillStartsNoHeadLaterThanReserved audits the log of the beginning of the Lublin workload, whose jobs run as
+// long as they declare, and once more with jobs that declare more than they run.
 func TestBackfillStartsNoHeadLaterThanReserved(t *testing.T) {
 	workload := sharedData(t, "swf/lublin_256.swf")
 	if workload == "" {
@@ -23,7 +23,7 @@ func TestBackfillStartsNoHeadLaterThanReserved(t *testing.T) {
 	t.Run("shorter than declared", func(t *testing.T) { wantReservationsKept(t, declaringMore(t, workload)) })
 }
 
-// wantReservationsKept simulates the workload under Backfill and has an auditor go through the log.
+// wantReservationsKept simulates the workload under Backfill and audits the log.
 func wantReservationsKept(t *testing.T, workload string) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log.db")
@@ -158,7 +158,7 @@ func (a *reservationAudit) line(text []byte) error {
 	return nil
 }
 
-// reserve holds that a reservation is of room that there will be, and never moves to a later time.
+// reserve requires that the reserved room will be free, and that a reservation never moves to a later time.
 func (a *reservationAudit) reserve(l *auditedLine) error {
 	d := &l.Decision
 	r := &auditedReservation{gang: d.Group, at: d.WaitUntil, nodes: map[string]int{}}

@@ -148,7 +148,7 @@ func (r *running) run(ctx context.Context) error {
 	return process.run(ctx)
 }
 
-// configuration reads the configuration, and puts the flags into it that are given.
+// configuration reads the configuration, and sets the given flags in it.
 func (r *running) configuration() (*framework.Config, error) {
 	opts := framework.LiveOptions{
 		RaiseZeroBackoff: r.raiseBackoff, Note: func(message string) { slog.Info(message) },

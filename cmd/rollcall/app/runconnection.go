@@ -123,7 +123,7 @@ func deviceTimeout(cfg *framework.Config) (longest time.Duration) {
 	return longest
 }
 
-// whole is a volume or a claim as the API server told it last.
+// whole is a volume or a claim as last seen in the API server.
 func (c *connection) whole(res eventlog.Resource, namespace, name string) eventlog.Object {
 	w := c.watcher.Load()
 	if w == nil {

@@ -55,7 +55,7 @@ type clusterProcess struct {
 	astray   atomic.Pointer[error]      // why the log cannot be followed on standby; nil if it can, or needs not be
 }
 
-// newProcess makes everything that can be wrong before anything is begun.
+// newProcess makes everything that can fail before it begins anything.
 func (r *running) newProcess(cfg *framework.Config) (*clusterProcess, error) {
 	logged, err := framework.EncodeConfig(cfg)
 	if err != nil {
@@ -152,9 +152,9 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 	return e, nil
 }
 
-// readiness says why the scheduler is not ready. One on standby is ready, as kube-scheduler's is: it would take over at
-// once, and a rollout that waits for it would wait until the leader ends. One that cannot follow its log is not. With
-// delayCacheUntilActive, kube-scheduler is not ready then either.
+// readiness gives the reason why the scheduler is not ready. A scheduler on standby is ready, as kube-scheduler's is:
+// it would take over at once, and a rollout that waits for it would wait until the leader ends. If it cannot follow its
+// log it is not ready. With delayCacheUntilActive, kube-scheduler is not ready then either.
 func (p *clusterProcess) readiness() error {
 	switch stage := live.Stage(p.stage.Load()); {
 	case !p.leads.Load() && p.astray.Load() != nil:

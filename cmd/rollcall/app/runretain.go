@@ -71,7 +71,7 @@ func (r *running) retain(ctx context.Context, path string) {
 	}
 }
 
-// tellLeaps says, once of each, where the time of entries goes ahead by more than a day.
+// tellLeaps logs, once for each, the places where the time of entries jumps ahead by more than a day.
 func (r *retention) tellLeaps(leaps []archive.Leap) {
 	for _, leap := range leaps {
 		if leap.Seq > r.told {

@@ -151,8 +151,8 @@ func (s *standby) followOnce(ctx context.Context, ready func()) error {
 	return s.state.Follow(ctx, log, s.applied)
 }
 
-// prepare watches the cluster beside the log, over the state that was recovered. With delayCacheUntilActive that is
-// left until this process leads.
+// prepare watches the cluster beside the log, over the state that was recovered. With delayCacheUntilActive the process
+// does so only when it leads.
 func (s *standby) prepare(ctx context.Context, watches *sync.WaitGroup) {
 	if s.config.DelayCacheUntilActive {
 		return

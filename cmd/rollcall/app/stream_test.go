@@ -164,7 +164,7 @@ func TestWhatIsWrongWithAStreamIsSaid(t *testing.T) {
 	}
 }
 
-// ownTLS is the configuration of a server whose certificate nobody knows.
+// ownTLS is the configuration of a server whose certificate no client trusts.
 func ownTLS(t *testing.T) *tls.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

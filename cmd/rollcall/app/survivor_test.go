@@ -48,7 +48,7 @@ type record struct {
 	state []byte
 }
 
-// newSurvivor runs the simulation alone. Its jobs are gangs of up to 12 that want more than there is.
+// newSurvivor runs the simulation alone. Its jobs are gangs of up to 12 that want more than the cluster has.
 func newSurvivor(t testing.TB, jobs int, segmentSize string) *survivor {
 	t.Helper()
 	dir := t.TempDir()
@@ -302,8 +302,8 @@ func recordsOf(t testing.TB, entries []eventlog.Entry) []string {
 	return all
 }
 
-// tellingOf is everything that a log tells but who wrote it. A writer that takes over begins an epoch, with an
-// entry of its own: these are left out, and the others are numbered as one writer would have numbered them.
+// tellingOf returns everything that a log tells except who wrote it. A writer that takes over begins an epoch, with an
+// entry of its own. tellingOf leaves these entries out, and numbers the others as one writer would have numbered them.
 func tellingOf(t testing.TB, entries []eventlog.Entry) []string {
 	t.Helper()
 	var kept []eventlog.Entry
