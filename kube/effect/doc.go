@@ -6,8 +6,8 @@
 //
 // Promises:
 //
-//   - A bind has one result, and it states the outcome at the API server. 201 is the only answer that is trusted without
-//     a check. After any other answer, or none, the pod is read back (look in bind.go), and its UID and node are
+//   - A bind has one result, and it states the outcome at the API server. Only the answer 201 is trusted without a
+//     check. After any other answer, or none, the pod is read back (look in bind.go), and its UID and node are
 //     compared. While it cannot be read, there is no result: the capacity stays reserved.
 //   - Every call has the pod's UID as a precondition. A pod that took over the name is neither bound nor deleted.
 //   - The effects of one pod are carried out one after the other.

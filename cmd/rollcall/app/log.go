@@ -71,13 +71,8 @@ type entryRange struct {
 	since, until eventlog.Time
 }
 
-<<<<<<< HEAD
-// rangeOf returns the range that two moments are in a log. If nothing is said of its beginning, it is the first entry.
-func rangeOf(ctx context.Context, log *logs.Source, from, to history.Moment) (r entryRange, err error) {
-=======
 // rangeOf returns the range between two moments of a log. Without a beginning it starts at the first entry.
-func rangeOf(ctx context.Context, log *logs.Source, from, to logs.Moment) (r entryRange, err error) {
->>>>>>> p2
+func rangeOf(ctx context.Context, log *logs.Source, from, to history.Moment) (r entryRange, err error) {
 	if r.from, r.since, err = from.In(ctx, log); err != nil {
 		return r, err
 	}
