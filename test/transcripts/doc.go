@@ -38,9 +38,9 @@
 //	    apart: it must not be beside pods of such a label, on nodes that have the same value of LABEL.
 //	    group: by spec.schedulingGroup. xgroup: by the label of scheduling.x-k8s.io. lasts: the declared duration.
 //	    count: N pods, whose names are NAME followed by a number from 0 on. device: a ResourceClaim for one device of
-//	    the class comes before the pod, as if it was made of a template. groupdevice: it uses that of its group.
-//	deviceclass NAME [gpu]            a DeviceClass of the devices whose driver has that name; gpu: it stands for
-//	                                  the resource gpu
+//	    the class comes before the pod, as if it was made of a template. groupdevice: it uses its group's.
+//	deviceclass NAME [gpu]            a DeviceClass of the devices whose driver has that name; gpu: pods request
+//	                                  them as the resource gpu
 //	claim NS/NAME device=CLASS [count=1]
 //	                                  a ResourceClaim that pods may name
 //	slice NODE driver=NAME [devices=8]
@@ -56,17 +56,16 @@
 //	reschedule NS/POD scheduler=NAME  the pod names another scheduler, which the API forbids
 //	ungate NS/POD                     the pod's scheduling gates are removed
 //	resize NS/POD [cpu=2] [memory=1Gi] [gpu=1] [deferred] [infeasible]
-//	                                  a pod on its node requests other amounts, or goes on requesting its own, and the
-//	                                  kubelet has not looked at that yet, has put it off, or has refused it
-//	resized NS/POD                    the kubelet has given the pod what it requests
+//	                                  a pod on its node requests other amounts, or still requests its own, and the
+//	                                  kubelet has not examined the request yet, has put it off, or has refused it
+//	resized NS/POD                    the kubelet has given the pod the requested amounts
 //	terminate NS/POD                  the pod's deletion begins
-//	finish NS/POD [phase=Failed]      the pod has ended, Succeeded if nothing else is said
+//	finish NS/POD [phase=Failed]      the pod has ended, Succeeded if no phase is named
 //	delete RESOURCE [NS/]NAME         the object is gone
 //	bound|failed|conflict|unknown NS/POD [node=NODE]
 //	                                  the outcome of a bind
 //	evict-done|evict-gone|evict-refused|evict-given-up|evict-withdrawn NS/POD [decision=N]
-//	                                  the outcome of an eviction, of the one that is outstanding if no decision is
-//	                                  named
+//	                                  the outcome of an eviction; without decision the outcome of the outstanding one
 //	extender NS/POD [refuses=NODE+NODE] [scores=NODE:SCORE+NODE:SCORE] [leaves=NODE+NODE] [fails]
 //	                                  the answer of the HTTP extenders that were asked about the pod; leaves: of the
 //	                                  nodes where pods would be evicted for it
@@ -85,11 +84,11 @@
 // # Commands that ask
 //
 //	show                              the queue, and the pods that have nodes
-//	wake                              when time alone will make work
+//	wake                              the time at which time alone will make work
 //	explain pod|group NS/NAME [at=ENTRY] [after=DURATION] [from=ENTRY] [runnersup=N] [json|history|reason]
-//	    What package replay/explain says of a pod, a gang or a composite: after an entry (at), or a time after the
+//	    The answer of replay/explain about a pod, a gang or a composite: after an entry (at), or a time after the
 //	    start (after). from: as if the log were known from behind that entry on. json, history, reason: all of it, or
 //	    one part, as JSON.
 //	explain pod NS/NAME trace [at=ENTRY] [from=ENTRY] [nodes=NAME+NAME] [allnodes] [json]
-//	    What the pod's cycles showed, without the rest of the answer; with json all of it.
+//	    The trace of the pod's cycles, without the rest of the answer; with json all of it.
 package transcripts
