@@ -80,10 +80,6 @@ func parseKey(key string) types.NamespacedName {
 	return types.NamespacedName{Name: key}
 }
 
-func compareKeys(a, b types.NamespacedName) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
 func compareStored(a, b *storedObject) int {
 	return cmp.Or(
 		cmp.Compare(a.obj.GetNamespace(), b.obj.GetNamespace()),
