@@ -375,9 +375,10 @@ func (s *State) tally(p *Pod, sign int) {
 	s.noteRecounted(g)
 }
 
-// noteRecounted notes that what a group needs may be something else from now on.
+// noteRecounted notes that the needs of a group may have changed, for Changes.Gangs. Nobody takes the Changes of a
+// State without nodes.
 func (s *State) noteRecounted(g *Group) {
-	if !g.recounted {
+	if !g.recounted && !s.withoutNodes {
 		g.recounted = true
 		s.recounted = append(s.recounted, g)
 	}

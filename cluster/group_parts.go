@@ -135,7 +135,7 @@ func (g *Group) RefusedForParts() bool { return g.Refusal() != "" && g.forParts 
 
 // noteJudged notes whether a gang is refused whose members are about to be counted otherwise.
 func (s *State) noteJudged(g *Group) {
-	if _, noted := s.judged[g]; !noted && !s.restoring {
+	if _, noted := s.judged[g]; !noted && !s.restoring && !s.withoutNodes {
 		s.judged[g] = g.Refusal() != ""
 	}
 }

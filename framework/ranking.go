@@ -282,7 +282,7 @@ func (r *ranking) forget(at int32) {
 // look filters and scores the nodes at places. It leaves in c.rankedAt those that are feasible, and in c.fixed, for
 // each of these, the part of its total that does not depend on other nodes.
 func (r *ranking) look(c *search, nodes []fwk.NodeInfo, places []int32) bool {
-	c.surveyFilters(nodes, places)
+	c.surveyFilters(nodes, onlyAt(places))
 	c.p.ranked += len(places)
 	c.rankedAt = c.rankedAt[:0]
 	passes, asked := c.passes()
@@ -308,7 +308,7 @@ func (r *ranking) look(c *search, nodes []fwk.NodeInfo, places []int32) bool {
 func (r *ranking) scoreAll(c *search, nodes []fwk.NodeInfo) bool {
 	c.fixed = sized(c.fixed, len(c.rankedAt))
 	clear(c.fixed)
-	c.surveyScores(nodes, c.rankedAt)
+	c.surveyScores(nodes, onlyAt(c.rankedAt))
 	if len(c.insideScorers) > 0 {
 		for _, at := range c.rankedAt {
 			if n := &c.class.nodes[at]; n.scored != n.filtered {

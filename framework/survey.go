@@ -184,3 +184,11 @@ func (s *survey) score(scorer, at int) (int64, bool) {
 	}
 	return s.scores[scorer][at], true
 }
+
+// onlyAt returns places as a list that is not nil: surveys take nil for all nodes.
+func onlyAt(places []int32) []int32 {
+	if places == nil {
+		return []int32{}
+	}
+	return places
+}

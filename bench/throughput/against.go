@@ -6,15 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Apart runs "PROGRAM bench ARGS -o json" in a process of its own, so that no run inherits memory or a heap from
 // another, and decodes its output into result. An error has the process's standard error.
 func Apart(ctx context.Context, program string, args []string, result any) error {
 	cmd := exec.CommandContext(ctx, program, slices.Concat([]string{"bench"}, args, []string{"-o", "json"})...)
+	// It removes its log when it is interrupted.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 30 * time.Second
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {

@@ -258,7 +258,8 @@ func (s *podScan) bound() bool {
 }
 
 // before and after make the second reading one for the pod by itself.
-func (s *podScan) before(*scheduler.Machine, eventlog.Entry) {}
+// before sees the state before the entry, which is new to the scan where the visit continues from a snapshot.
+func (s *podScan) before(m *scheduler.Machine, _ eventlog.Entry) { s.noteStanding(m) }
 
 func (s *podScan) after(m *scheduler.Machine, _ eventlog.Entry) { s.noteStanding(m) }
 
@@ -293,6 +294,9 @@ func (s *podScan) wentBehind(m *scheduler.Machine) bool {
 // bound, no later state does either, unless something was asked of the world for it, or its victims are told.
 func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
 	p := m.Cluster().Pod(s.uid)
+	if waitsInComposite(m, p) {
+		return history.EveryEntry // decisions on the other gangs of the composite count too, and name neither of them
+	}
 	if m.Queue().Find(s.uid) != nil || s.lostTo.exists() || len(s.preempted) > 0 ||
 		m.AskedBy(s.uid, scheduler.Evict) > 0 || m.AskedBy(s.uid, scheduler.Bind) > 0 ||
 		p != nil && (p.Stage != cluster.Bound || !knows(names, p)) {
@@ -308,6 +312,11 @@ func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Nam
 		return history.NothingMore
 	}
 	return history.SelectedEntries
+}
+
+// waitsInComposite reports whether a pod is in the queue with other gangs of a CompositePodGroup.
+func waitsInComposite(m *scheduler.Machine, p *cluster.Pod) bool {
+	return p != nil && p.Group != nil && p.Group.Composite() != nil && m.Queue().Find(p.Object.UID) != nil
 }
 
 // ownAhead returns which of the entries ahead count for a pod that is gone.

@@ -314,3 +314,23 @@ func TestATallyIsTheSameWithAndWithoutAnIndex(t *testing.T) {
 		t.Errorf("without an index %+v, with one %+v", a, b)
 	}
 }
+
+// indexless is a log whose index cannot be made, because the log is damaged behind the entries that are asked for.
+type indexless struct{ *replaytest.Source }
+
+func (indexless) Index(context.Context) (index.Lookup, error) { return nil, errDamage }
+
+// TestDamageBehindTheRangeIsNoError asks for entries and a time in a log whose index cannot be made.
+func TestDamageBehindTheRangeIsNoError(t *testing.T) {
+	r := replaytest.Record(t, 20)
+	entries := naive(t, r)
+	log := history.New(indexless{sources(t, r)[0]}, history.Options{})
+	to := history.Bound{Seq: 30}
+	for _, q := range []history.Query{{To: to}, {To: to, Keys: []index.Key{index.Barrier()}},
+		{To: to, Kinds: []eventlog.Kind{eventlog.KindDecision}}, {To: to, Since: entries[9].Time}} {
+		all(t, log.Entries(t.Context(), q))
+	}
+	if p, err := log.Locate(t.Context(), history.Bound{Time: entries[29].Time}); err != nil || p.Seq < 30 {
+		t.Errorf("the entry at a time is %d, %v", p.Seq, err)
+	}
+}

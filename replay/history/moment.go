@@ -150,10 +150,7 @@ func (l *Log) Locate(ctx context.Context, b Bound) (p Point, err error) {
 	if b.Seq > last {
 		return p, &beyondError{b.Seq, last}
 	}
-	x, err := l.source.Index(ctx)
-	if err != nil {
-		return p, err
-	}
+	x := l.indexFor(ctx, Query{Since: b.Time})
 	from := max(1, l.source.First())
 	if x != nil || b.Time == 0 {
 		if from, err = l.boundary(ctx, x, b); err != nil || from < max(1, l.source.First()) {

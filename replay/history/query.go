@@ -32,18 +32,13 @@ func (q *Query) matches(e eventlog.Entry) bool {
 // behind the end of the range is an error only right behind it.
 func (l *Log) Entries(ctx context.Context, q Query) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
-		x, err := l.source.Index(ctx)
-		if err != nil {
-			yield(eventlog.Entry{}, err)
-			return
-		}
 		q.From = max(q.From, l.source.First())
 		q.Keys = slices.Compact(slices.Sorted(slices.Values(q.Keys)))
 		if len(q.Keys) == 0 {
 			q.Keys = nil
 		}
 		candidates := l.source.Read(ctx, q.From)
-		if x != nil && (q.Keys != nil || q.Kinds != nil || q.Since > 0) {
+		if x := l.indexFor(ctx, q); x != nil {
 			candidates = l.candidates(ctx, x, q)
 		}
 		for e, err := range candidates {
@@ -63,6 +58,20 @@ func (l *Log) Entries(ctx context.Context, q Query) iter.Seq2[eventlog.Entry, er
 			}
 		}
 	}
+}
+
+// indexFor returns the index if it saves reading for a query, and nil otherwise. A log without a kept index is read to
+// its end for one: damage anywhere in it would be an error, also behind the range of the query. So the query reads its
+// range where no index can be made.
+func (l *Log) indexFor(ctx context.Context, q Query) index.Lookup {
+	if q.Keys == nil && q.Kinds == nil && q.Since == 0 {
+		return nil
+	}
+	x, err := l.source.Index(ctx)
+	if err != nil {
+		return nil // what is wrong with the range, the reading of it finds
+	}
+	return x
 }
 
 // candidates yields entries of which the index says that a query may ask for them. Behind the last one comes the first

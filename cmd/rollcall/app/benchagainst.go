@@ -81,6 +81,9 @@ func (p *benchPair) run(cmd *cobra.Command, out *output, backlog bool) error {
 		}
 	}
 	progress.done()
+	if err := checkPairs(runs[0], runs[1]); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
 	facts := compareRuns(runs[0], runs[1])
 	facts.Program, facts.Other = self, p.other
 	return out.write(cmd.OutOrStdout(), facts, facts.writeText)
@@ -156,7 +159,26 @@ type pairFigure struct {
 	Highest float64 `json:"highestRatio"`
 }
 
-// compareRuns compares the runs of as many rounds, at least one.
+// checkPairs returns an error if the runs are not of one workload, or have not the same figures.
+func checkPairs(runs, others []measuredRun) error {
+	names := func(r measuredRun) (all []string) {
+		for _, f := range r.figures {
+			all = append(all, f.name)
+		}
+		return all
+	}
+	for _, r := range slices.Concat(runs, others) {
+		if r.workload != runs[0].workload {
+			return fmt.Errorf("the programs measure different workloads: %q and %q", runs[0].workload, r.workload)
+		}
+		if !slices.Equal(names(r), names(runs[0])) {
+			return fmt.Errorf("a run was not complete and lacks figures: give it more time with --limit")
+		}
+	}
+	return nil
+}
+
+// compareRuns compares the runs of as many rounds, at least one, that checkPairs accepts.
 func compareRuns(runs, others []measuredRun) *pairFacts {
 	facts := &pairFacts{Text: runs[0].workload, Rounds: len(runs), Cores: runtime.GOMAXPROCS(0)}
 	for i, figure := range runs[0].figures {

@@ -567,7 +567,7 @@ func TestSoakPlantedFaults(t *testing.T) {
 				"go",
 				"test",
 				"-tags",
-				"invariants",
+				"invariants,grpcnotrace",
 				"-overlay",
 				overlay,
 				"-count",
