@@ -25,7 +25,7 @@ func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.RoomVersion() == version {
-		t.Error("what was lacking is not asked anew when a class comes")
+		t.Error("the shortfall is not computed again when a class comes")
 	}
 	for name, amount := range map[string]string{"plugin": "1", "zero": "0", "none": ""} {
 		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

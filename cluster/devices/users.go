@@ -155,9 +155,9 @@ func (d *State) claimOfGroup(pod *v1.Pod, i int) *resourcev1.ResourceClaim {
 	return claim
 }
 
-// FullClaim says which claim of the pod no more pods can share: the API server takes so many in a claim's
-// status.reservedFor. Pods with a node that are not there yet count as well, those of a PodGroup that has the claim as
-// one. "" if there is none.
+// FullClaim returns the name of a claim of the pod that no further pod can share, "" if there is none. The API server
+// limits the length of a claim's status.reservedFor. Pods with a node count before they appear there. The pods of a
+// PodGroup that has the claim count as one.
 func (d *State) FullClaim(pod *v1.Pod) string {
 	for _, name := range SharedClaims(d, pod) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}

@@ -20,7 +20,7 @@ var reportOf = flag.String("report", "", "the directory of a checkout, of which 
 //	go test ./internal/lint -run TestReport -v -report "$PWD"
 func TestReport(t *testing.T) {
 	if *reportOf == "" {
-		t.Skip("no -report")
+		t.Skip("skipped: -report DIR names the checkout to count")
 	}
 	module, err := readTree(*reportOf)
 	if err != nil {

@@ -51,8 +51,8 @@ What is evicted is gone at once.
 With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
 of the log's time. What is measured then is the CPU time that an event takes.
 
-With --against another rollcall program, such as one of before a change, runs the same workload. The two take turns, each
-run in a process of its own. A ratio is of this program's figure to the other's in the same round.
+With --against, another rollcall program runs the same workload, such as one from before a change. The two take turns,
+and each run has a process of its own. A ratio divides this program's figure by the other's in the same round.
 
 "rollcall bench log" measures the log alone.`,
 		Example: `  rollcall bench
