@@ -155,9 +155,9 @@ func (d *State) claimOfGroup(pod *v1.Pod, i int) *resourcev1.ResourceClaim {
 	return claim
 }
 
-// FullClaim returns a reason to refuse the pod: it names a claim of the pod that no further pod can share. It returns ""
-// if there is no such claim. The API server limits the length of a claim's status.reservedFor. Pods with a node count before they appear there. The pods of a
-// PodGroup that has the claim count as one.
+// FullClaim returns a reason to refuse the pod: it names a claim of the pod that no further pod can share. It returns
+// "" if there is no such claim. The API server limits the length of a claim's status.reservedFor. Pods with a node
+// count before they appear there. The pods of a PodGroup that has the claim count as one.
 func (d *State) FullClaim(pod *v1.Pod) string {
 	for _, name := range SharedClaims(d, pod) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
