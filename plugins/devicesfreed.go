@@ -19,6 +19,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
 // Preemption frees devices. kube-scheduler's DynamicResources does not take part in preemption: it
@@ -251,7 +252,7 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	defer trial.End()
 	var status *fwk.Status
 	if o.dry {
-		if o.cluster.Devices().SearchLeft() <= 0 {
+		if preemption.BudgetOf(ctx).Left() <= 0 {
 			return fwk.AsStatus(errManySteps)
 		}
 		status = o.filterDry(ctx, trial, pod)
@@ -341,7 +342,7 @@ func (o *otherNode) search(ctx context.Context, pod *v1.Pod) (fwk.CycleState, *f
 		return anew, status
 	}
 	steps := o.p.newSteps(o.cycle)
-	defer o.spend(steps)
+	defer o.spend(ctx, steps)
 	return anew, o.p.filter(steps, o.cycle, anew, pod, o.NodeInfo)
 }
 
@@ -555,7 +556,7 @@ func (o *otherNode) give(ctx context.Context, trial *devices.Trial, pods []*v1.P
 	}
 	steps := o.p.newSteps(o.cycle)
 	results, err := o.allocate(steps, dra, wanted)
-	o.spend(steps)
+	o.spend(ctx, steps)
 	if why := steps.why(); why != "" {
 		return nil, givenUp(o.NodeInfo, why)
 	}
@@ -574,9 +575,9 @@ func (o *otherNode) give(ctx context.Context, trial *devices.Trial, pods []*v1.P
 const searchCost = 16
 
 // spend counts the steps of a search in a dry run.
-func (o *otherNode) spend(steps *countedSteps) {
+func (o *otherNode) spend(ctx context.Context, steps *countedSteps) {
 	if o.dry {
-		o.cluster.Devices().SpendSearch(searchCost + maxAllocationSteps - steps.left)
+		preemption.BudgetOf(ctx).Spend(searchCost + maxAllocationSteps - steps.left)
 	}
 }
 

@@ -39,11 +39,11 @@ func (p *Preemption) preemptForGang(
 	}
 	if p.hopeless(g, pl.priority) {
 		if invariants {
-			again := p.checking()
-			if p.bestPlan(ctx, pod, g, vain) != nil {
+			check, end := p.checking(ctx)
+			if p.bestPlan(check, pod, g, vain) != nil {
 				panic("preemption: there is a plan for gang " + g.String() + ", which is said to have none")
 			}
-			again()
+			end()
 		}
 		return p.giveUp(state, pl)
 	}
@@ -108,7 +108,8 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 
 // checkCounted panics if a plan that was made by counting is not what it would be without. It is for invariants.
 func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.Group, counted *plan, made bool) {
-	defer p.checking()()
+	ctx, end := p.checking(ctx)
+	defer end()
 	pl := p.newPlan(ctx, pod, g)
 	pl.limit, pl.uncounted = counted.limit, true
 	if again := pl.make(); again != made || made && pl.String() != counted.String() {
@@ -116,14 +117,11 @@ func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.G
 	}
 }
 
-// checking begins a check that is made for invariants alone, and returns what ends it: what was done meanwhile does not
-// count, and the device searches are none of those that the cycle may make.
-func (p *Preemption) checking() (end func()) {
-	planned, steps := p.planned, p.view.State().Devices().SearchLeft()
-	return func() {
-		p.planned = planned
-		p.view.State().Devices().AllowSearch(steps)
-	}
+// checking begins a check for invariants. The check has a SearchBudget of its own, and the plans that it makes until end
+// do not count.
+func (p *Preemption) checking(ctx context.Context) (check context.Context, end func()) {
+	planned := p.planned
+	return withBudget(ctx, BudgetOf(ctx).Left()), func() { p.planned = planned }
 }
 
 // String says who goes, and who is placed where.

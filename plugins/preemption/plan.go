@@ -133,7 +133,7 @@ func (pl *plan) make() bool {
 		pl.shorten(n)
 	}
 	slices.SortFunc(pl.victims, moreImportant)
-	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().Devices().SearchLeft() > 0
+	return (len(pl.victims) > 0 || pl.countsOnOthers()) && BudgetOf(pl.ctx).Left() > 0
 }
 
 // countsOnOthers reports whether room comes free without anybody's being asked to go. Devices that come free count only

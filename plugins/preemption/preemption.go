@@ -90,10 +90,6 @@ func (p *Preemption) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk
 	return nil, nil
 }
 
-// maxDeviceSteps is how many steps of the allocator of devices a cycle may take to find out what preemption could free:
-// some 100,000 searches for one of eight like devices, which take a few seconds.
-const maxDeviceSteps = 1 << 22
-
 // A Proposal is what a PostFilter plugin wants done for the pod to fit, beside the pod's own nomination. It stands in
 // the cycle's state.
 type Proposal struct {
@@ -132,7 +128,7 @@ func (p *Preemption) PostFilter(
 	pod *v1.Pod,
 	statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	p.view.State().Devices().AllowSearch(maxDeviceSteps)
+	ctx = withBudget(ctx, maxDeviceSteps)
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
 		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin
