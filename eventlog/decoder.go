@@ -176,8 +176,8 @@ func (d *Decoder) remember(spec *v1.PodSpec, canonical bool) {
 	d.specs[string(d.common)] = shared
 }
 
-// clip removes the free capacity of the spec's lists, so that an append makes a new list, as it must where lists are
-// shared: the generated code leaves room behind the lists that it reads.
+// clip removes the free capacity of the spec's lists, because the generated code leaves room behind the lists that it
+// reads. So an append makes a new list, as it must where lists are shared.
 func clip(spec *v1.PodSpec) {
 	spec.InitContainers = slices.Clip(spec.InitContainers)
 	spec.Containers = slices.Clip(spec.Containers)

@@ -8,9 +8,9 @@
 //     of an entry as a line of JSON (json.go);
 //   - the contract of a log (log.go): the interfaces to append, to read and to follow, their errors (errors.go), and the
 //     size of one append (limit.go);
-//   - the parts that all logs share, so that a backend only has to keep bytes: batches are encoded and chained and the
-//     chain is checked in chain.go, origin.go has a place in a log with the hash tree there (package merkle), follow.go
-//     waits for durable entries, and Attempt resolves an append of unknown outcome;
+//   - the parts that all logs share, so that a backend only has to keep bytes: the chain (chain.go), a place in a log
+//     with its hash tree (origin.go, package merkle), the wait for durable entries (follow.go), and the outcome of an
+//     append (Attempt);
 //   - the log in memory (memlog.go).
 //
 // It never decides anything, never asks the time, and keeps nothing beside the entries. Package logtest has the tests

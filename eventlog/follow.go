@@ -89,7 +89,7 @@ func NotFollowed(records iter.Seq2[Record, error], why error) iter.Seq2[Record, 
 	}
 }
 
-// Entries decodes records, such as those of Follow. A payload that cannot be decoded is a *DamagedError.
+// Entries decodes records, such as the records of Follow. A payload that cannot be decoded is a *DamagedError.
 func Entries(records iter.Seq2[Record, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for r, err := range records {

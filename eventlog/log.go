@@ -34,7 +34,7 @@ type Log interface {
 	Appender
 	Reader
 	Follower
-	// Reopen opens the log again, for the same use as this Log, and returns what it found. It closes this Log, unless
+	// Reopen opens the log again, for the same use as this Log, and returns the last entry. It closes this Log, unless
 	// it is closed already, and ignores errors of closing. After an error Reopen may be called again.
 	//
 	// A writer must call it after an append of unknown outcome. The log has either all entries of that append or none.
