@@ -15,10 +15,10 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// say adds a line to what a Machine answers.
+// say adds a line to a Machine's answers.
 type say func(format string, args ...any)
 
-// answers returns what a Machine says when it is asked for all that it can be asked for, line by line.
+// answers returns the Machine's answers to all possible questions, line by line.
 func answers(m *scheduler.Machine) (lines []string) {
 	s := say(func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
 	d, ok := m.Decide(nil)
