@@ -1,12 +1,12 @@
-// Package gates owns the feature gates of Kubernetes, as far as a log has to do with them: which of them are not at
-// their defaults, and that those of a log's epoch are in force while its decisions are made.
+// Package gates owns Kubernetes' feature gates of a log: a Set has the gates that are not at their defaults. Put, Keep
+// and During put a Set in force while decisions are made. It never decides which gates a configuration has.
 //
-// Gates are variables of the process, read by kube-scheduler's plugins when they are made and while they work. So
-// Machines of different gates can take turns (each puts its own in force before it does anything, see Keep), but they
-// cannot work at the same time: a process that has two goroutines with a Machine each has to give them the same gates.
-// Nothing notices if it does not.
+// Gates are variables of the process. kube-scheduler's plugins read them when they are created and while they run. So
+// Machines with different gates can take turns, and each puts its own gates in force first, see Keep. They cannot run
+// at the same time: if two goroutines of a process run one Machine each, the caller must give both the same gates.
+// Nothing checks that.
 //
-// One gate is another matter: PopFromBackoffQ.
+// PopFromBackoffQ is an exception: see its comment. Start reading at Set.
 package gates
 
 import (
@@ -25,11 +25,11 @@ import (
 	metricsfeatures "k8s.io/component-base/metrics/features"
 	baseversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/features" // adds the other gates
+	"k8s.io/kubernetes/pkg/features" // registers the other gates
 )
 
-// The gates of logging and of metrics are chosen with the same flag as the others, and AllAlpha stands for them too. So
-// every process has to know them that reads a log.
+// The flag for feature gates also sets the gates of logging and of metrics, and AllAlpha includes them. So every
+// process that reads a log must register them.
 func init() {
 	gate := utilfeature.DefaultMutableFeatureGate
 	if err := errors.Join(logsapi.AddFeatureGates(gate), metricsfeatures.AddFeatureGates(gate)); err != nil {
@@ -37,14 +37,14 @@ func init() {
 	}
 }
 
-// Set is the feature gates that are not at the defaults of this Kubernetes version; the zero Set is that all are. Sets
-// are equal (==) if they say the same.
-type Set struct{ text string } // as String returns it
+// Set has the feature gates that are not at the defaults of this Kubernetes version. The zero Set has none. Two Sets
+// with the same gates are equal (==).
+type Set struct{ text string } // in the form of String
 
 // String returns the gates in the form of the flag --feature-gates, such as "A=true,B=false", sorted by name.
 func (s Set) String() string { return s.text }
 
-// Map returns the gates by name; nil if there are none.
+// Map returns the gates by name, nil if there are none.
 func (s Set) Map() map[string]bool {
 	if s.text == "" {
 		return nil
@@ -66,22 +66,21 @@ func setOf(values map[string]bool) Set {
 	return Set{strings.Join(pairs, ",")}
 }
 
-// The gates that stand for all alpha and all beta gates. A Set has the gates that they stand for instead.
+// The gates that set all alpha and all beta gates. A Set has the single gates instead.
 const (
 	allAlpha = "AllAlpha"
 	allBeta  = "AllBeta"
 )
 
-// PopFromBackoffQ is the gate that lets entities of the queue be attempted before their backoff ends. No plugin reads
-// it but the queue of the Machine alone: so its value is that of the Set, and the process's is never changed. In a Set
-// it is off unless it is said to be on, though Kubernetes has it on by default: in logs that do not name it, it was
-// off.
+// PopFromBackoffQ is the gate that allows attempts of the queue's entities before their backoff ends. Only the
+// Machine's queue uses it, and no plugin reads it. So a Set has its value, and the process's value never changes.
+// Unless a Set has it on, it is off, although Kubernetes has it on by default: it was off in logs that do not name it.
 const PopFromBackoffQ = string(features.SchedulerPopFromBackoffQ)
 
-// On reports whether the Set says of a gate that it is on.
+// On reports whether the gate is on in the Set.
 func (s Set) On(name string) bool { return s.Map()[name] }
 
-// pops returns what the gates of a configuration say of PopFromBackoffQ, and whether they say anything of it.
+// pops returns the value of PopFromBackoffQ in the gates of a configuration, and whether they set it.
 func pops(named map[string]bool) (on, said bool) {
 	if on, said = named[PopFromBackoffQ]; !said {
 		on, said = named[allBeta]
@@ -89,8 +88,8 @@ func pops(named map[string]bool) (on, said bool) {
 	return on, said
 }
 
-// WithPopFromBackoffQ returns the gates of a configuration, which are not changed, with PopFromBackoffQ if they say
-// nothing of it.
+// WithPopFromBackoffQ returns the gates of a configuration with PopFromBackoffQ on, unless they set it. It does not
+// change named.
 func WithPopFromBackoffQ(named map[string]bool) map[string]bool {
 	if _, said := pops(named); said {
 		return named
@@ -103,9 +102,9 @@ func WithPopFromBackoffQ(named map[string]bool) map[string]bool {
 	return named
 }
 
-// Resolve returns the Set of a configuration's gates. As with kube-scheduler's flag, AllAlpha and AllBeta stand for all
-// gates of their kind that are not named. An error names a gate that this Kubernetes version does not have, one that
-// cannot be changed any more, or one that is on while a gate that it needs is off.
+// Resolve returns the Set of a configuration's gates. As with kube-scheduler's flag, AllAlpha and AllBeta set all gates
+// of their kind that are not named. It returns an error for a gate that this Kubernetes version does not have, one that
+// is locked to its default, and one that is on while a gate that it needs is off.
 func Resolve(named map[string]bool) (Set, error) {
 	if len(named) == 0 {
 		return Set{}, nil
@@ -129,7 +128,7 @@ func Resolve(named map[string]bool) (Set, error) {
 	return differing(gate, specs, on), nil
 }
 
-// sorted returns the messages of an error that may consist of several, which come in an order of chance.
+// sorted returns the messages of an error, which may be an aggregate in random order.
 func sorted(err error) string {
 	messages := []string{err.Error()}
 	var several utilerrors.Aggregate
@@ -143,17 +142,17 @@ func sorted(err error) string {
 	return strings.Join(messages, "; ")
 }
 
-// version is the version of Kubernetes whose defaults count.
+// version is the Kubernetes version whose defaults apply.
 const version = baseversion.DefaultKubeBinaryVersion
 
-// atDefaults returns a copy of the process's gates in which all have the default of this Kubernetes version.
+// atDefaults returns a copy of the process's gates with all gates at the defaults of this Kubernetes version.
 func atDefaults() featuregate.MutableVersionedFeatureGate {
 	gate := utilfeature.DefaultMutableFeatureGate.DeepCopyAndReset()
 	if err := setVersion(gate, utilversion.MustParse(version)); err != nil {
 		panic(fmt.Sprintf("gates: the default feature gates do not fit together: %v", err))
 	}
 	needs := utilfeature.DefaultMutableFeatureGate.Dependencies()
-	// any order: each is a list of its own
+	// any order: each is a separate list
 	for name := range needs {
 		needs[name] = slices.Clone(needs[name])
 	}
@@ -163,7 +162,8 @@ func atDefaults() featuregate.MutableVersionedFeatureGate {
 	return gate
 }
 
-// differing returns the gates whose value in gate is not the default of specs, and PopFromBackoffQ if pops.
+// differing returns the gates whose value in gate differs from the default in specs, and PopFromBackoffQ if pops is
+// set.
 func differing(gate featuregate.FeatureGate, specs map[featuregate.Feature]featuregate.FeatureSpec, pops bool) Set {
 	values := map[string]bool{}
 	if pops {
@@ -178,12 +178,12 @@ func differing(gate featuregate.FeatureGate, specs map[featuregate.Feature]featu
 	return setOf(values)
 }
 
-// isApart reports whether a gate is none of those that have a value of their own in the process and in a Set alike.
+// isApart reports whether the gate is an exception: the process and a Set do not both have a value of it.
 func isApart(name featuregate.Feature) bool {
 	return name == allAlpha || name == allBeta || string(name) == PopFromBackoffQ
 }
 
-// setIn sets gates without the warnings that a user's flag leads to: a log's gates are nobody's choice any more.
+// setIn sets gates without the warnings for a user's flag, because nobody can change a log's gates.
 func setIn(gate featuregate.MutableFeatureGate, values map[string]bool) error {
 	if quiet, ok := gate.(featuregate.MutableFeatureGateWithLogger); ok {
 		return quiet.SetFromMapWithLogger(klog.Logger{}, values)

@@ -12,21 +12,21 @@ import (
 )
 
 var (
-	// process guards the gates of the process against two changes at a time.
+	// process guards the process's gates against concurrent changes.
 	process sync.Mutex
-	// checked is what is in force as far as this package knows. It is changed under process alone.
+	// checked has the Set in force as far as this package knows. It changes only under process.
 	checked atomic.Pointer[inForce]
 )
 
-// inForce is a Set that has been in force, and how the process's gates looked then.
+// inForce is a Set that was in force, and the state of the process's gates then, from look.
 type inForce struct {
 	set  Set
 	seen string
 }
 
-// OfProcess returns the gates that were chosen for the process, with flags for example, and those that are not at their
-// defaults for another reason, such as an emulated version. It is for the time before the first configuration is read,
-// which goes before them in the process but not in the configuration: see framework.ReadOptions.
+// OfProcess returns the process's gates that flags have set, and the gates that differ from their defaults for another
+// reason, such as an emulated version. Callers use it before they read the first configuration, and pass the result as
+// framework.ReadOptions.FeatureGates.
 func OfProcess() map[string]bool {
 	gate, values := utilfeature.DefaultMutableFeatureGate, map[string]bool{}
 	// any order: they go into a map
@@ -45,8 +45,8 @@ func Put(s Set) error {
 	return put(s)
 }
 
-// Keep is Put for a Set that was in force before, and costs next to nothing if it still is. It does not see what others
-// than this package have changed since.
+// Keep is Put for a Set that was in force before. If it still is, Keep costs next to nothing. It does not notice
+// changes that other packages have made since.
 func Keep(s Set) {
 	if now := checked.Load(); now != nil && now.set == s {
 		return
@@ -56,8 +56,7 @@ func Keep(s Set) {
 	}
 }
 
-// During calls f while a Set is in force, and afterwards puts in force again what was before. f must not call this
-// package.
+// During calls f while a Set is in force. Afterwards it restores the previous gates. f must not call this package.
 func During(s Set, f func()) error {
 	process.Lock()
 	defer process.Unlock()
@@ -82,7 +81,7 @@ func current() Set {
 	return differing(utilfeature.DefaultMutableFeatureGate, atDefaults().GetAll(), false)
 }
 
-// look returns all that the value of the process's gates depends on.
+// look returns everything that determines the values of the process's gates.
 func look() string {
 	gate := utilfeature.DefaultMutableFeatureGate
 	return fmt.Sprintf("%v %v %s", gate.EmulationVersion(), gate.MinCompatibilityVersion(), gate)
@@ -99,7 +98,7 @@ func put(s Set) error {
 	return nil
 }
 
-// change gives the gates the values of s. After an error they are as they were.
+// change sets the gates to the values of s. After an error they are unchanged.
 func change(gate featuregate.MutableVersionedFeatureGate, s Set) error {
 	wanted, values := s.Map(), map[string]bool{}
 	// any order: they go into a map
@@ -115,7 +114,7 @@ func change(gate featuregate.MutableVersionedFeatureGate, s Set) error {
 	if len(values) == 0 {
 		return nil
 	}
-	// An error would leave a part of the values behind.
+	// Try on a copy, because an error would leave some of the values changed.
 	if err := changeTo(gate.DeepCopy(), values); err != nil {
 		return err
 	}
@@ -123,7 +122,8 @@ func change(gate featuregate.MutableVersionedFeatureGate, s Set) error {
 }
 
 func changeTo(gate featuregate.MutableVersionedFeatureGate, values map[string]bool) error {
-	for _, name := range []featuregate.Feature{allAlpha, allBeta} { // else they are heeded again with every change
+	// Otherwise every later change would apply them again.
+	for _, name := range []featuregate.Feature{allAlpha, allBeta} {
 		if err := gate.ResetFeatureValueToDefault(name); err != nil {
 			return err
 		}
