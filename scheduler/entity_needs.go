@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/internal/gang"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -26,31 +26,31 @@ func (n *entities) hasEnough(e *queue.Entity) bool {
 
 // needed returns the pods of an entity of which some must be placed at once so that it has what it needs: of a gang as
 // many as it lacks, of a composite those of as many gangs as are enough; ok is false if it has too few ready.
-func (n *entities) needed(e *queue.Entity) (demand outlook.Demand, ok bool) {
+func (n *entities) needed(e *queue.Entity) (demand room.Demand, ok bool) {
 	if e.Type() == fwk.PodKeyType {
 		if next := e.Next(); next != nil {
-			return outlook.DemandOf(n.cluster.Pod(next.UID)), true
+			return room.DemandOf(n.cluster.Pod(next.UID)), true
 		}
-		return outlook.Demand{}, false
+		return room.Demand{}, false
 	}
 	gangs := n.gangsOf(e.Key())
 	want := len(gangs)
 	if c := n.compositeOf(e); c != nil {
 		if want = c.Min(); len(c.Below()) > 0 {
 			pods, ok := n.neededBelow(e, c)
-			return outlook.DemandOf(pods...), ok && len(pods) > 0
+			return room.DemandOf(pods...), ok && len(pods) > 0
 		}
 	}
-	demand = outlook.Demand{Enough: want, Passing: true}
+	demand = room.Demand{Enough: want, Passing: true}
 	for _, g := range gangs {
 		members, k := n.readyOf(e, g), g.Lacking(gang.OnNodes)
 		if len(members) < k {
 			continue
 		}
-		demand.Parts = append(demand.Parts, outlook.Part{Pods: members, Wanted: max(0, k)})
+		demand.Parts = append(demand.Parts, room.Part{Pods: members, Wanted: max(0, k)})
 	}
 	if len(demand.Parts) < want || len(demand.Pods()) == 0 {
-		return outlook.Demand{}, false
+		return room.Demand{}, false
 	}
 	return demand, true
 }
@@ -99,7 +99,7 @@ func (n *entities) leastNeeds(e *queue.Entity) (needs []backfill.Need, longest t
 			return nil, 0, false
 		}
 		p := n.cluster.Pod(next.UID)
-		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
+		for _, name := range room.ResourcesOf([]*cluster.Pod{p}) {
 			needs = append(needs, backfill.Need{Resource: name, Amount: p.Amount(name)})
 		}
 		return needs, p.Life(), true

@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -69,7 +69,9 @@ func (m *Machine) configure(data []byte) error {
 	if err != nil {
 		return err
 	}
-	room := &room{cluster: m.cluster, profiles: m.profiles, entities: m.entities, nominated: m.nominated,
+	table := room.NewTable(m.cluster)
+	table.CompareTolerations(comparesTolerations())
+	check := &roomCheck{cluster: m.cluster, profiles: m.profiles, entities: m.entities, nominated: m.nominated,
 		guard: m.guard}
 	options := queue.Options{
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
@@ -77,12 +79,12 @@ func (m *Machine) configure(data []byte) error {
 		Profiles:       map[string]queue.Profile{},
 		Outside:        []string{framework.ExtenderName},
 		Priority:       m.entities.priorityOf,
-		Room:           room.has,
-		RoomVersion:    room.version,
+		Room:           check.has,
+		RoomVersion:    check.version,
 		Part:           m.entities.partOf,
 		PopEarly:       m.gates.On(gates.PopFromBackoffQ),
-		Need:           room.needOf,
-		MayHaveRoom:    room.mayHave,
+		Need:           check.needOf,
+		MayHaveRoom:    check.mayHave,
 		Blocking:       func(profile string) (*queue.Entity, bool) { return m.backfill.Blocking(profile) },
 		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
 		Overtaking:     func(first *queue.Entity) []*queue.Entity { return m.backfill.Overtaking(first) },
@@ -110,14 +112,11 @@ func (m *Machine) configure(data []byte) error {
 	}
 	m.entities.queue, m.nominated.entities, m.waits.entities = m.queue, m.entities, m.entities
 	m.topology = &topology{
-		cluster: m.cluster, queue: m.queue, projector: outlook.NewProjector(m.cluster), now: m.Now,
-		guard: m.guard,
+		cluster: m.cluster, queue: m.queue, table: table, now: m.Now, guard: m.guard,
 	}
-	m.topology.projector.CompareTolerations(comparesTolerations())
-	m.backfill = backfill.New(m.planView(room), lanes...)
-	m.backfill.CompareTolerations(comparesTolerations())
+	m.backfill = backfill.New(m.planView(check), table, lanes...)
 	m.nominated.planner = m.backfill
-	room.topology, room.planner = m.topology, m.backfill
+	check.topology, check.planner = m.topology, m.backfill
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
 	return nil
 }

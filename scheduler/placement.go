@@ -11,7 +11,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/gang"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
 // The search for the domain of a gang's members: gangs and the composites above them may each have
@@ -29,9 +29,8 @@ type placement struct {
 	nodes    []fwk.NodeInfo
 	at       map[string]int // index in nodes by name
 	all      []int
-	pods     map[*cluster.Group][]int // those that are to be placed, by their indexes in room
-	room     *outlook.Room
-	trial    *outlook.Trial
+	pods     map[*cluster.Group][]int // those that are to be placed, by their indexes in packing
+	packing  *room.Packing
 	avoiding bool // domains in which an attempt has failed are out
 	heldNone bool // members that have nodes leave the others no domain
 }
@@ -77,7 +76,7 @@ func (s *domainSearch) newPlacement() *placement {
 
 // begin looks for what is to be placed and for what is free, once that matters: where members have nodes it does not.
 func (p *placement) begin() {
-	if p.trial != nil {
+	if p.packing != nil {
 		return
 	}
 	gangs := []*cluster.Group{p.g}
@@ -93,11 +92,10 @@ func (p *placement) begin() {
 			}
 		}
 	}
-	p.room = p.projector.Room(pods)
+	p.packing = p.table.Packing(pods)
 	for _, each := range p.released {
-		p.room.Free(each)
+		p.packing.Free(each)
 	}
-	p.trial = p.room.Try()
 }
 
 // descend returns the domain of the gang in question: from the topmost composite above it downward, each within that of
@@ -337,12 +335,12 @@ func (p *placement) avoidsBelow(l level, d *domain) bool {
 // try places all that is below a level in a domain, and takes it off again.
 func (p *placement) try(l level, d *domain) tried {
 	p.begin()
-	mark := p.trial.Placed()
-	defer p.trial.TakeBack(mark)
+	mark := p.packing.Placed()
+	defer p.packing.TakeBack(mark)
 	t := tried{d: d}
 	t.has = p.fill(l, d)
 	t.enough = t.has >= p.wants(l)
-	t.pods = int64(p.trial.Placed() - mark)
+	t.pods = int64(p.packing.Placed() - mark)
 	for _, g := range l.gangs() {
 		t.pods += int64(len(p.placedOf(g)))
 	}
@@ -369,7 +367,7 @@ func (p *placement) wants(l level) int {
 // fill places all that is below a level in a domain that is its own, and returns how many of what it wants it has.
 func (p *placement) fill(l level, d *domain) (has int) {
 	if l.gang != nil {
-		return min(p.trial.Place(p.pods[l.gang], d.indexes), max(p.wants(l), 0))
+		return min(p.packing.Place(p.pods[l.gang], d.indexes), max(p.wants(l), 0))
 	}
 	gangs, composites := l.composite.Directly()
 	for _, g := range gangs {
@@ -406,11 +404,11 @@ func (p *placement) place(l level, within *domain) bool {
 	if l.gang != nil {
 		d = p.preferred(l.gang, d)
 	}
-	mark := p.trial.Placed()
+	mark := p.packing.Placed()
 	if p.fill(l, d) >= p.wants(l) {
 		return true
 	}
-	p.trial.TakeBack(mark)
+	p.packing.TakeBack(mark)
 	return false
 }
 
@@ -443,11 +441,11 @@ func (p *placement) preferred(g *cluster.Group, within *domain) *domain {
 // pods request.
 func (p *placement) filled(d *domain) int64 {
 	var sum, n int64
-	for k, name := range p.room.Resources() {
+	for k, name := range p.packing.Resources() {
 		if name == v1.ResourcePods {
 			continue
 		}
-		requested, all := p.trial.Requested(k, d.indexes)
+		requested, all := p.packing.Requested(k, d.indexes)
 		if all > 0 {
 			sum += cluster.Percent(requested, all)
 			n++

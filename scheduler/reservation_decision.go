@@ -13,7 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -36,7 +36,7 @@ type planView struct {
 	*cluster.State
 	entities  *entities
 	topology  *topology
-	room      *room
+	room      *roomCheck
 	nominated *nominations
 	now       func() eventlog.Time
 	guard     *searchGuard
@@ -45,8 +45,8 @@ type planView struct {
 var _ backfill.View = planView{}
 
 // planView returns the view of a Planner.
-func (m *Machine) planView(room *room) planView {
-	return planView{State: m.cluster, entities: m.entities, topology: m.topology, room: room, nominated: m.nominated,
+func (m *Machine) planView(check *roomCheck) planView {
+	return planView{State: m.cluster, entities: m.entities, topology: m.topology, room: check, nominated: m.nominated,
 		now: m.Now, guard: m.guard}
 }
 
@@ -128,7 +128,7 @@ func (v planView) KeyOf(p *cluster.Pod) queue.Key { return v.entities.keyOf(p) }
 func (v planView) HasEnough(e *queue.Entity) bool { return v.entities.hasEnough(e) }
 
 // Needed implements backfill.View.
-func (v planView) Needed(e *queue.Entity) (_ outlook.Demand, ok bool) {
+func (v planView) Needed(e *queue.Entity) (_ room.Demand, ok bool) {
 	return v.entities.needed(e)
 }
 

@@ -9,18 +9,18 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// room answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no
+// roomCheck answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no
 // state.
 //
 // Invariant: false is certain, true is not. It compares sums over all nodes and not nodes, so it costs little.
 // Example: a gang needs 4 GPUs on one node each, and two nodes have 2 free each. The answer is true, and the attempt
 // fails. With 3 free in all the answer is false, and no attempt is made.
-type room struct {
+type roomCheck struct {
 	cluster   *cluster.State
 	profiles  *profiles
 	entities  *entities
@@ -35,15 +35,15 @@ type room struct {
 	scratch   []backfill.Need // of mayHave
 }
 
-// version is the queue's RoomVersion: while it is the same, no answer of room.has has turned from false to true. It
+// version is the queue's RoomVersion: while it is the same, no answer of roomCheck.has has turned from false to true. It
 // grows when room is added or freed, when a reservation comes or goes, and when a nomination does.
-func (r *room) version() uint64 {
+func (r *roomCheck) version() uint64 {
 	return r.cluster.RoomVersion() + r.planner.Version() + r.nominated.changes
 }
 
 // has is the queue's Room: whether an attempt on an entity that failed may end otherwise. It may if the cluster as a
 // whole has enough for the gang, or for the gangs that are admitted together, and for all of that beside a reservation.
-func (r *room) has(e *queue.Entity) bool {
+func (r *roomCheck) has(e *queue.Entity) bool {
 	r.guard.check("room")
 	if !r.profiles.roomChecked[e.Profile()] {
 		return true
@@ -53,7 +53,7 @@ func (r *room) has(e *queue.Entity) bool {
 }
 
 // hasForAll is has without regard to reservations.
-func (r *room) hasForAll(e *queue.Entity) bool {
+func (r *roomCheck) hasForAll(e *queue.Entity) bool {
 	key := e.Key()
 	if key.Type == fwk.PodKeyType {
 		return !r.planner.HasLane(e.Profile()) || r.podHasRoom(e) || r.podMayPreempt(e)
@@ -86,7 +86,7 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 
 // needOf is the queue's Need: amounts that the answer of has depends on, so that it is certainly false if there is
 // less.
-func (r *room) needOf(e *queue.Entity) queue.Need {
+func (r *roomCheck) needOf(e *queue.Entity) queue.Need {
 	n := queue.Need{Priority: e.Priority()}
 	if reserved, ok := r.planner.ReservationOf(e.Profile()); ok && reserved.Key == e.Key() {
 		n.Free = true
@@ -101,7 +101,7 @@ func (r *room) needOf(e *queue.Entity) queue.Need {
 			return n
 		}
 		p := r.cluster.Pod(next.UID)
-		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
+		for _, name := range room.ResourcesOf([]*cluster.Pod{p}) {
 			r.addNeed(&n, name, p.Amount(name))
 		}
 		n.Longest, n.Preempts = p.Life(), true
@@ -118,14 +118,14 @@ func (r *room) needOf(e *queue.Entity) queue.Need {
 }
 
 // anyNominated reports whether a member of an entity is nominated to a node.
-func (r *room) anyNominated(e *queue.Entity) bool {
+func (r *roomCheck) anyNominated(e *queue.Entity) bool {
 	if len(r.nominated.nodes) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(e.Pending(), func(p *v1.Pod) bool { return r.nominated.nodeOf(p.UID) != "" })
 }
 
-func (r *room) addNeed(n *queue.Need, name v1.ResourceName, amount int64) {
+func (r *roomCheck) addNeed(n *queue.Need, name v1.ResourceName, amount int64) {
 	i, known := r.numbers[name]
 	if !known {
 		if r.numbers == nil {
@@ -141,7 +141,7 @@ func (r *room) addNeed(n *queue.Need, name v1.ResourceName, amount int64) {
 }
 
 // mayHave is the queue's MayHaveRoom.
-func (r *room) mayHave(lane string, n *queue.Need) bool {
+func (r *roomCheck) mayHave(lane string, n *queue.Need) bool {
 	preempts := n.Preempts && r.cluster.LowestPriority() < n.Priority
 	for i, amount := range n.Amounts {
 		if amount > 0 && !preempts && !r.cluster.MayBeFree(r.resources[i], amount, n.Priority) {
@@ -161,10 +161,10 @@ func (r *room) mayHave(lane string, n *queue.Need) bool {
 }
 
 // podHasRoom reports whether all nodes together have enough for a single pod.
-func (r *room) podHasRoom(e *queue.Entity) bool {
+func (r *roomCheck) podHasRoom(e *queue.Entity) bool {
 	demand, _ := r.entities.needed(e)
 	for _, p := range demand.Pods() {
-		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
+		for _, name := range room.ResourcesOf([]*cluster.Pod{p}) {
 			if free, offered := r.cluster.Free(name); offered && p.Amount(name) > free {
 				return false
 			}
@@ -175,7 +175,7 @@ func (r *room) podHasRoom(e *queue.Entity) bool {
 
 // mayPreempt reports whether only an attempt can tell if the entity's gangs find room: pods of lower priority could be
 // evicted for them, or some member is nominated to a node, and the attempt may end or move that nomination.
-func (r *room) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
+func (r *roomCheck) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
 	for _, g := range gangs {
 		isNominated := func(p *cluster.Pod) bool { return r.nominated.nodeOf(p.Object.UID) != "" }
 		if len(r.nominated.nodes) > 0 && slices.ContainsFunc(g.Members(), isNominated) {
@@ -190,7 +190,7 @@ func (r *room) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
 }
 
 // podMayPreempt is mayPreempt for a single pod.
-func (r *room) podMayPreempt(e *queue.Entity) bool {
+func (r *roomCheck) podMayPreempt(e *queue.Entity) bool {
 	prof := r.profiles.byName[e.Profile()]
 	return prof != nil && prof.Has(framework.PostFilter, preemption.Name) && r.cluster.LowestPriority() < e.Priority()
 }

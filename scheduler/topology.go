@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/gang"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -18,11 +18,11 @@ import (
 
 // topology searches for the domains of gangs, and keeps which of them an attempt has failed in (cluster.Group.Avoids).
 type topology struct {
-	cluster   *cluster.State
-	queue     *queue.Queue
-	projector *outlook.Projector
-	now       func() eventlog.Time
-	guard     *searchGuard
+	cluster *cluster.State
+	queue   *queue.Queue
+	table   *room.Table
+	now     func() eventlog.Time
+	guard   *searchGuard
 }
 
 // domain is the nodes that have the same value of each of some labels.

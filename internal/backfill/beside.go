@@ -11,7 +11,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -94,7 +94,7 @@ func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName)
 		if pod == nil {
 			continue
 		}
-		if at, ok := outlook.EndOf(pod); !ok || max(at, now) > r.At {
+		if at, ok := room.EndOf(pod); !ok || max(at, now) > r.At {
 			left -= pod.Amount(name)
 		}
 	}

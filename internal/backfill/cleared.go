@@ -121,7 +121,7 @@ func (p *Planner) countCleared(room *clearedRoom, key clearedKey, at int, info f
 // clearedOn returns how many of the pods the node would take.
 func (p *Planner) clearedOn(key clearedKey, info fwk.NodeInfo) int32 {
 	p.countedCleared++
-	if !p.projector.MayRunOn(key.shape.like, info.Node()) {
+	if !p.table.MayRunOn(key.shape.like, info.Node()) {
 		return 0
 	}
 	return p.placesWithout(key, info)

@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
 // emptyRoom is how many pods of each shape all nodes would take together if nothing ran there. Most gangs that can
@@ -43,10 +43,10 @@ const maxShapes = 4096
 
 // shapeOf returns the shape of pods that are alike; ok is false for others.
 func (p *Planner) shapeOf(pods []*cluster.Pod) (s *shape, ok bool) {
-	if len(pods) == 0 || !outlook.Interchangeable(pods) {
+	if len(pods) == 0 || !room.Interchangeable(pods) {
 		return nil, false
 	}
-	first, names := pods[0], outlook.ResourcesOf(pods[:1])
+	first, names := pods[0], room.ResourcesOf(pods[:1])
 	var key strings.Builder
 	for _, name := range names {
 		key.WriteString(string(name) + "=" + strconv.FormatInt(first.Amount(name), 10) + " ")
@@ -191,7 +191,7 @@ func (p *Planner) countShape(s *shape) {
 func (p *Planner) countOn(s *shape, i int, info fwk.NodeInfo) {
 	p.empty.counted++
 	takes := int64(0)
-	if p.projector.MayRunOn(s.like, info.Node()) {
+	if p.table.MayRunOn(s.like, info.Node()) {
 		takes = -1
 		for k, name := range s.resources {
 			allocatable, _ := p.view.AmountOn(info, name)

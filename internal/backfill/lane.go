@@ -7,7 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -70,12 +70,6 @@ func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
 		return false
 	}
 	return e.FirstActive().Add(l.Hold) <= p.view.Now() && p.first(l.Profile) == e
-}
-
-// CompareTolerations is that of the Planner's Projector.
-func (p *Planner) CompareTolerations(yes bool) {
-	p.projector.CompareTolerations(yes)
-	p.forgetEmpty()
 }
 
 // first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
@@ -149,7 +143,7 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool)
 
 // oneShape returns the shape of the pods of an entity, and how many of them are wanted; nil if the entity does not ask
 // for some pods of one shape, on any nodes.
-func (p *Planner) oneShape(e *queue.Entity, needed outlook.Demand) (*shape, int64) {
+func (p *Planner) oneShape(e *queue.Entity, needed room.Demand) (*shape, int64) {
 	if len(needed.Parts) != 1 || needed.Enough != 1 || needed.Parts[0].Wanted < 1 {
 		return nil, 0
 	}
@@ -167,7 +161,7 @@ func (p *Planner) oneShape(e *queue.Entity, needed outlook.Demand) (*shape, int6
 }
 
 // learnEver finds whether there is room on an empty cluster, if that may have changed.
-func (p *Planner) learnEver(e *queue.Entity, needed outlook.Demand, room *roomToGet) {
+func (p *Planner) learnEver(e *queue.Entity, needed room.Demand, room *roomToGet) {
 	if room.shape != nil {
 		room.ever = p.emptyFor(room.shape) >= room.wanted
 		return
@@ -208,13 +202,13 @@ func (l *lane) noteRoom(e *queue.Entity, room *roomToGet, entities int) {
 
 // demandAsItWas is a demand with its pods' objects.
 type demandAsItWas struct {
-	demand  outlook.Demand
+	demand  room.Demand
 	objects []*v1.Pod
 }
 
-func asTheyAre(demand outlook.Demand) demandAsItWas { return demandAsItWas{demand, objectsOf(demand)} }
+func asTheyAre(demand room.Demand) demandAsItWas { return demandAsItWas{demand, objectsOf(demand)} }
 
-func objectsOf(demand outlook.Demand) (objects []*v1.Pod) {
+func objectsOf(demand room.Demand) (objects []*v1.Pod) {
 	for _, part := range demand.Parts {
 		for _, p := range part.Pods {
 			objects = append(objects, p.Object)
@@ -223,7 +217,7 @@ func objectsOf(demand outlook.Demand) (objects []*v1.Pod) {
 	return objects
 }
 
-func (w *demandAsItWas) same(demand outlook.Demand) bool {
+func (w *demandAsItWas) same(demand room.Demand) bool {
 	return w.demand.Same(demand) && slices.Equal(w.objects, objectsOf(demand))
 }
 
@@ -235,9 +229,9 @@ type ahead interface {
 
 // aheadFor returns what tells when there is room for the demand of an entity: its outlooks, or a Horizon where that
 // answers the same for less.
-func (p *Planner) aheadFor(e *queue.Entity, demand outlook.Demand) ahead {
+func (p *Planner) aheadFor(e *queue.Entity, demand room.Demand) ahead {
 	if _, limited := p.view.DomainsNow(e); !limited && len(p.view.KeptNodes()) == 0 {
-		if h, ok := p.projector.Horizon(p.view.Now(), demand); ok {
+		if h, ok := p.table.Horizon(p.view.Now(), demand); ok {
 			return horizon{h}
 		}
 	}
@@ -245,7 +239,7 @@ func (p *Planner) aheadFor(e *queue.Entity, demand outlook.Demand) ahead {
 }
 
 // horizon is a Horizon as one of the answers there are.
-type horizon struct{ *outlook.Horizon }
+type horizon struct{ *room.Horizon }
 
 func (h horizon) earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
 	return h.Earliest()
@@ -255,9 +249,9 @@ func (h horizon) fitsNow() bool { return h.FitsNow() }
 
 // outlooks are those for the demand of one entity: one of all nodes, or one of each domain that all of its pods may go
 // to.
-type outlooks []*outlook.Outlook
+type outlooks []*room.Outlook
 
-func (p *Planner) outlooksFor(e *queue.Entity, demand outlook.Demand) outlooks {
+func (p *Planner) outlooksFor(e *queue.Entity, demand room.Demand) outlooks {
 	domains, limited := p.view.DomainsNow(e)
 	if !limited {
 		return outlooks{p.outlookOn(nil, e, demand)}
@@ -270,8 +264,8 @@ func (p *Planner) outlooksFor(e *queue.Entity, demand outlook.Demand) outlooks {
 }
 
 // outlookOn returns the outlook of some nodes, or of all, for the demand of an entity.
-func (p *Planner) outlookOn(nodes []string, e *queue.Entity, demand outlook.Demand) *outlook.Outlook {
-	o, first := p.projector.Outlook(p.view.Now(), demand, nodes), demand.First()
+func (p *Planner) outlookOn(nodes []string, e *queue.Entity, demand room.Demand) *room.Outlook {
+	o, first := p.table.Outlook(p.view.Now(), demand, nodes), demand.First()
 	for _, node := range p.view.KeptNodes() {
 		for _, kept := range p.view.KeptOn(node) {
 			if p.view.KeyOf(kept) != e.Key() && p.KeepsFrom(kept, first) {
@@ -296,9 +290,9 @@ func (all outlooks) earliest() (at eventlog.Time, places []eventlog.Place, until
 	return at, places, until, ok
 }
 
-func (all outlooks) fitsNow() bool { return slices.ContainsFunc(all, (*outlook.Outlook).FitsNow) }
+func (all outlooks) fitsNow() bool { return slices.ContainsFunc(all, (*room.Outlook).FitsNow) }
 
-func (all outlooks) fitsEver() bool { return slices.ContainsFunc(all, (*outlook.Outlook).FitsEver) }
+func (all outlooks) fitsEver() bool { return slices.ContainsFunc(all, (*room.Outlook).FitsEver) }
 
 // placesNow returns places for as many of the pods as find one now.
 func (all outlooks) placesNow() (most []eventlog.Place) {

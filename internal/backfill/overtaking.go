@@ -6,7 +6,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -84,7 +84,7 @@ func (p *Planner) mayOvertake(e *queue.Entity, priority int32) bool {
 }
 
 // covers reports whether the pods are all that an entity needs at once.
-func covers(kept map[*cluster.Pod]bool, needed outlook.Demand) bool {
+func covers(kept map[*cluster.Pod]bool, needed room.Demand) bool {
 	satisfied := 0
 	for _, part := range needed.Parts {
 		n := 0

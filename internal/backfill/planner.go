@@ -5,17 +5,27 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of
 // the call.
 type View interface {
-	outlook.Cluster
+	// List returns all nodes by name.
+	List() ([]fwk.NodeInfo, error)
+	// Pod returns the pod of that UID, nil if there is none.
+	Pod(uid types.UID) *cluster.Pod
+	// Get returns one node; the error says that it is not there.
+	Get(node string) (fwk.NodeInfo, error)
+	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
+	StandsForDevices(name v1.ResourceName) bool
+	ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 
 	// Now returns the time of the last entry applied.
 	Now() eventlog.Time
@@ -54,7 +64,7 @@ type View interface {
 	HasEnough(e *queue.Entity) bool
 	// Needed returns the pods of an entity of which some must be placed at once so that it has what it needs; ok is
 	// false if it has too few ready.
-	Needed(e *queue.Entity) (_ outlook.Demand, ok bool)
+	Needed(e *queue.Entity) (_ room.Demand, ok bool)
 	// LeastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one
 	// of them declares nothing; ok is false if it is not known which of its gangs will be placed.
 	LeastNeeds(e *queue.Entity) (needs []Need, longest time.Duration, ok bool)
@@ -116,7 +126,7 @@ type Lane struct {
 // Planner plans the lanes of one configuration. It is not safe for concurrent use.
 type Planner struct {
 	view           View
-	projector      *outlook.Projector
+	table          *room.Table
 	lanes          map[string]*lane // by profile
 	backfilled     []string         // the profiles under Backfill, by name
 	reservations   map[string]*reservation
@@ -139,9 +149,9 @@ type lane struct {
 }
 
 // New returns a Planner without reservations. The entities of profiles that have no Lane pass each other freely.
-func New(view View, lanes ...Lane) *Planner {
+func New(view View, table *room.Table, lanes ...Lane) *Planner {
 	p := &Planner{
-		view: view, projector: outlook.NewProjector(view),
+		view: view, table: table,
 		lanes: map[string]*lane{}, reservations: map[string]*reservation{},
 		overtakes: map[overtakes]bool{},
 	}
@@ -175,7 +185,7 @@ func (p *Planner) Version() uint64 { return p.changes }
 // ForgetMemos forgets everything that is no state. No later answer differs because of it.
 func (p *Planner) ForgetMemos() {
 	p.ForgetOvertaking()
-	p.projector.ForgetHorizons()
+	p.table.ForgetHorizons()
 	// any order: each by itself
 	for _, l := range p.lanes {
 		l.looked, l.room = lookedAt{}, nil
@@ -190,7 +200,7 @@ func (p *Planner) ForgetMemos() {
 // Work returns how many Outlooks were made, how often it was tried whether their pods find a node each, and how often
 // the pods of a node were gone through to count what is left there beside a reservation. Tests bound all three.
 func (p *Planner) Work() (outlooks, trials, counts int) {
-	outlooks, trials = p.projector.Work()
+	outlooks, trials = p.table.Work()
 	return outlooks, trials, p.counts
 }
 
@@ -203,4 +213,4 @@ func (p *Planner) CountedCleared() int { return p.countedCleared }
 
 // Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
 // Tests bound it.
-func (p *Planner) Walked() int { return p.projector.Walked() }
+func (p *Planner) Walked() int { return p.table.Walked() }

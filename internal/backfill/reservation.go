@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -284,7 +284,7 @@ func (p *Planner) Refusal(uid types.UID) *Refusal {
 		if len(p.takenBy(r)[info.Node().Name]) == 0 || p.isKept(r, pod, info.Node().Name) {
 			return ""
 		}
-		for _, name := range outlook.ResourcesOf([]*cluster.Pod{pod}) {
+		for _, name := range room.ResourcesOf([]*cluster.Pod{pod}) {
 			if need := pod.Amount(name); need > 0 && p.slack(r, info, name)-p.kept(r, pod, info, name) < need {
 				return fmt.Sprintf("node(s) were reserved for %s from %s on", nameOf(r.Key), r.At)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/canonical"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -31,7 +31,7 @@ func (emptyView) Entity(queue.Key) *queue.Entity                            { re
 func (emptyView) InFlight() bool                                            { return false }
 func (emptyView) KeyOf(*cluster.Pod) queue.Key                              { return queue.Key{} }
 func (emptyView) HasEnough(*queue.Entity) bool                              { return false }
-func (emptyView) Needed(*queue.Entity) (outlook.Demand, bool)               { return outlook.Demand{}, false }
+func (emptyView) Needed(*queue.Entity) (room.Demand, bool)                  { return room.Demand{}, false }
 func (emptyView) LeastNeeds(*queue.Entity) ([]Need, time.Duration, bool)    { return nil, 0, false }
 func (emptyView) DomainsNow(*queue.Entity) (nodes [][]string, limited bool) { return nil, false }
 func (emptyView) EntityOf(*cluster.Pod) *queue.Entity                       { return nil }
@@ -51,8 +51,9 @@ func reservationFor(profile, gang string, at eventlog.Time) Reservation {
 }
 
 func newTestPlanner() *Planner {
+	c := cluster.New()
 	return New(
-		emptyView{cluster.New()},
+		emptyView{c}, room.NewTable(c),
 		Lane{Profile: "y", Backfill: true},
 		Lane{Profile: "x", Backfill: true},
 		Lane{Profile: "z"},

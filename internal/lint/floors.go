@@ -47,7 +47,7 @@ var rooms = []room{
 	{dir: "queue", floor: 1},
 	{dir: "framework", floor: 2},
 	{dir: "framework/gates", floor: 1},
-	{dir: "internal/outlook", floor: 2},
+	{dir: "internal/room", floor: 2},
 	{dir: "internal/backfill", floor: 3},
 	{dir: "plugins", floor: 3},
 	{dir: "plugins/...", floor: 3},

@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
 // Preemption for a gang, or for the gangs that are admitted together: only if then all that is needed fits.
@@ -183,7 +183,7 @@ func (pl *plan) compare(o *plan) int {
 // filled returns how much of the nodes that the plan is limited to would be requested if all went that may be made to
 // go, in parts of a hundred: the mean of the resources that its members request.
 func (pl *plan) filled() (mean int64) {
-	resources := outlook.ResourcesOf(podsOf(pl.placed))
+	resources := room.ResourcesOf(podsOf(pl.placed))
 	resources = slices.DeleteFunc(resources, func(name v1.ResourceName) bool { return name == v1.ResourcePods })
 	for _, name := range resources {
 		var requested, all int64

@@ -1,4 +1,4 @@
-package outlook_test
+package room_test
 
 import (
 	"fmt"
@@ -12,12 +12,12 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
-// TestATrialPlacesAsTryingEachNodeWould compares a trial, in which pods of one shape look at each node once, with
+// TestAPackingPlacesAsTryingEachNodeWould compares a packing, in which pods of one shape look at each node once, with
 // trying all nodes for each pod.
-func TestATrialPlacesAsTryingEachNodeWould(t *testing.T) {
+func TestAPackingPlacesAsTryingEachNodeWould(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, 0)
 		free := make([]int64, rapid.IntRange(1, 5).Draw(rt, "nodes"))
@@ -55,27 +55,26 @@ func TestATrialPlacesAsTryingEachNodeWould(t *testing.T) {
 				placed++
 			}
 		}
-		trial := outlook.NewProjector(w).Room(pods).Try()
+		packing := room.NewTable(w.State).Packing(pods)
 		for range 2 { // what is taken back is as if it had not been
-			if got := trial.Place(indexes, nodes); got != placed {
+			if got := packing.Place(indexes, nodes); got != placed {
 				rt.Fatalf("%d of %d pods are placed, by trying all nodes %d", got, len(pods), placed)
 			}
-			trial.TakeBack(0)
+			packing.TakeBack(0)
 		}
 	})
 }
 
-// TestATrialCountsWhatIsRequested is about what domains are compared by.
-func TestATrialCountsWhatIsRequested(t *testing.T) {
+// TestAPackingCountsWhatIsRequested is about what domains are compared by.
+func TestAPackingCountsWhatIsRequested(t *testing.T) {
 	w := newWorld(t, 3)
 	w.runs("other", "2", 0, "n1")
 	pods := []*cluster.Pod{w.pod("a", "3", 0), w.pod("b", "3", 0)}
-	o := outlook.NewProjector(w).Room(pods)
-	trial := o.Try()
-	if n := trial.Place([]int{0, 1}, []int{0, 1, 2}); n != 2 {
+	packing := room.NewTable(w.State).Packing(pods)
+	if n := packing.Place([]int{0, 1}, []int{0, 1, 2}); n != 2 {
 		t.Fatalf("%d pods placed, want 2", n)
 	}
-	requested, all := trial.Requested(slices.Index(o.Resources(), v1.ResourceCPU), []int{0, 1})
+	requested, all := packing.Requested(slices.Index(packing.Resources(), v1.ResourceCPU), []int{0, 1})
 	if requested != 5_000 || all != 8_000 {
 		t.Errorf("%d of %d are requested, want 5000 of 8000", requested, all)
 	}

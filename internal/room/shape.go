@@ -1,6 +1,8 @@
-package outlook
+package room
 
 import (
+	"slices"
+
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -55,8 +57,8 @@ func requiredAffinity(pod *v1.Pod) *v1.NodeSelector {
 
 // MayRunOn reports whether a pod could run on a node if it were empty, as far as selectors, required node affinity and
 // taints say.
-func (p *Projector) MayRunOn(pod *cluster.Pod, node *v1.Node) bool {
-	return mayRunOn(pod.Object, node, p.comparisons)
+func (t *Table) MayRunOn(pod *cluster.Pod, node *v1.Node) bool {
+	return mayRunOn(pod.Object, node, t.comparisons)
 }
 
 func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {
@@ -76,4 +78,27 @@ func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {
 	}
 	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return err == nil && match
+}
+
+// ResourcesOf returns the resources that the pods request any of, sorted. The number of pods that a node takes is one
+// of them.
+func ResourcesOf(pods []*cluster.Pod) []v1.ResourceName {
+	names := []v1.ResourceName{v1.ResourcePods}
+	add := func(name v1.ResourceName, amount int64) {
+		if amount > 0 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, p := range pods {
+		r := p.Requests()
+		add(v1.ResourceCPU, r.GetMilliCPU())
+		add(v1.ResourceMemory, r.GetMemory())
+		add(v1.ResourceEphemeralStorage, r.GetEphemeralStorage())
+		// any order: sorted below
+		for name, amount := range r.GetScalarResources() {
+			add(name, amount)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -1,4 +1,4 @@
-package outlook_test
+package room_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
 const start = eventlog.Time(1_000_000_000_000_000_000)
@@ -68,7 +68,7 @@ func TestEarliestIsWhenEnoughOfTheRunningPodsHaveEnded(t *testing.T) {
 	w.runs("long", "4", 2*time.Hour, "n0")
 	w.runs("short", "3", time.Hour, "n1")
 	now := start.Add(15 * time.Minute)
-	p := outlook.NewProjector(w)
+	p := room.NewTable(w.State)
 	for _, c := range []struct {
 		name, cpu string
 		at        eventlog.Time
@@ -77,12 +77,12 @@ func TestEarliestIsWhenEnoughOfTheRunningPodsHaveEnded(t *testing.T) {
 		{"a pod that fits now", "1", now, "n1"},
 		{"a pod that fits when the short one has ended", "2", start.Add(time.Hour), "n1"},
 	} {
-		at, places, until, ok := p.Outlook(now, outlook.DemandOf(w.pod(c.name, c.cpu, 0)), nil).Earliest()
+		at, places, until, ok := p.Outlook(now, room.DemandOf(w.pod(c.name, c.cpu, 0)), nil).Earliest()
 		if !ok || at != c.at || len(places) != 1 || places[0].Node != c.node || until != start.Add(time.Hour) {
 			t.Errorf("%s: at %v on %v until %v, %t", c.name, at, places, until, ok)
 		}
 	}
-	two := outlook.DemandOf(w.pod("big-0", "4", 0), w.pod("big-1", "4", 0))
+	two := room.DemandOf(w.pod("big-0", "4", 0), w.pod("big-1", "4", 0))
 	if at, places, _, ok := p.Outlook(
 		now,
 		two,
@@ -99,14 +99,14 @@ func TestEarliestIsWhenEnoughOfTheRunningPodsHaveEnded(t *testing.T) {
 func TestWhatDeclaresNothingNeverEnds(t *testing.T) {
 	w := newWorld(t, 1)
 	w.runs("endless", "3", 0, "n0")
-	o := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(w.pod("a", "2", 0)), nil)
+	o := room.NewTable(w.State).Outlook(start, room.DemandOf(w.pod("a", "2", 0)), nil)
 	if at, _, _, ok := o.Earliest(); ok {
 		t.Errorf("room at %v", at)
 	}
 	if o.FitsNow() || !o.FitsEver() {
 		t.Errorf("fits now %t, ever %t", o.FitsNow(), o.FitsEver())
 	}
-	if o := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(w.pod("b", "5", 0)), nil); o.FitsEver() {
+	if o := room.NewTable(w.State).Outlook(start, room.DemandOf(w.pod("b", "5", 0)), nil); o.FitsEver() {
 		t.Error("a pod larger than every node fits ever")
 	}
 }
@@ -115,7 +115,7 @@ func TestPlacesTakeWhatComesFreeBeforeWhatIsFreeNow(t *testing.T) {
 	w := newWorld(t, 2)
 	w.runs("ends", "4", time.Hour, "n1")
 	both := []*cluster.Pod{w.pod("a", "4", 0), w.pod("b", "4", 0)}
-	at, places, _, ok := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(both...), nil).Earliest()
+	at, places, _, ok := room.NewTable(w.State).Outlook(start, room.DemandOf(both...), nil).Earliest()
 	want := []eventlog.Place{{UID: "a", Node: "n1"}, {UID: "b", Node: "n0"}}
 	if !ok || at != start.Add(time.Hour) || fmt.Sprint(places) != fmt.Sprint(want) {
 		t.Errorf("at %v on %v, want %v", at, places, want)
@@ -130,8 +130,8 @@ func TestTheEarliestTimeIsFoundThoughThereIsNoRoomLater(t *testing.T) {
 		w.runs(fmt.Sprint("runs-", i), "1", time.Duration(i+1)*time.Hour, "n0")
 	}
 	pods := []*cluster.Pod{w.pod("large", "3", 0), w.pod("a", "1", 0), w.pod("b", "1", 0)}
-	demand := outlook.Demand{Parts: []outlook.Part{{Pods: pods, Wanted: 2}}, Enough: 1, Passing: true}
-	at, places, _, ok := outlook.NewProjector(w).Outlook(start, demand, nil).Earliest()
+	demand := room.Demand{Parts: []room.Part{{Pods: pods, Wanted: 2}}, Enough: 1, Passing: true}
+	at, places, _, ok := room.NewTable(w.State).Outlook(start, demand, nil).Earliest()
 	if got := fmt.Sprint(places); !ok || at != start.Add(time.Hour) || got != "[{a n0} {b n0}]" {
 		t.Errorf("%s at %v, %t", got, at, ok)
 	}
@@ -166,7 +166,7 @@ func TestTheEarliestTimeIsFoundThoughAnotherPartTakesTheRoomLater(t *testing.T) 
 			}
 			return w.Pod(pod.UID)
 		}
-		demand := outlook.Demand{Parts: []outlook.Part{
+		demand := room.Demand{Parts: []room.Part{
 			{Pods: []*cluster.Pod{
 				member("a0", "3", func(s *v1.PodSpec) { s.Affinity = affinities[0] }),
 				member("a1", "3", func(s *v1.PodSpec) { s.Affinity = affinities[1] }),
@@ -175,7 +175,7 @@ func TestTheEarliestTimeIsFoundThoughAnotherPartTakesTheRoomLater(t *testing.T) 
 				s.Containers[0].Resources.Requests["x.com/gpu"] = resource.MustParse("1")
 			})}, Wanted: 1},
 		}, Enough: 2, Passing: true}
-		at, places, _, ok := outlook.NewProjector(w).Outlook(start, demand, nil).Earliest()
+		at, places, _, ok := room.NewTable(w.State).Outlook(start, demand, nil).Earliest()
 		if got := fmt.Sprint(places); !ok || at != start || got != "[{a0 n1} {b0 n0}]" {
 			t.Errorf("%s: %s at %v, %t", name, got, at, ok)
 		}
@@ -188,26 +188,26 @@ func TestADemandPassesOverWhatFindsNoRoom(t *testing.T) {
 	w.runs("half", "2", time.Hour, "n0")
 	big, small := w.pod("big", "9", 0), w.pod("small", "4", 0)
 	other, last := w.pod("other", "3", 0), w.pod("last", "1", 0)
-	part := func(wanted int, pods ...*cluster.Pod) outlook.Part { return outlook.Part{Pods: pods, Wanted: wanted} }
+	part := func(wanted int, pods ...*cluster.Pod) room.Part { return room.Part{Pods: pods, Wanted: wanted} }
 	now, later := start, start.Add(time.Hour)
 	for _, c := range []struct {
 		name   string
-		demand outlook.Demand
+		demand room.Demand
 		at     eventlog.Time // 0 for never
 		places string
 	}{
-		{"without Passing", outlook.Demand{Parts: []outlook.Part{part(2, big, small)}, Enough: 1}, 0, "[]"},
-		{"the first fits nowhere", outlook.Demand{Parts: []outlook.Part{part(1, big, small)}, Enough: 1, Passing: true},
+		{"without Passing", room.Demand{Parts: []room.Part{part(2, big, small)}, Enough: 1}, 0, "[]"},
+		{"the first fits nowhere", room.Demand{Parts: []room.Part{part(1, big, small)}, Enough: 1, Passing: true},
 			now, "[{small n1}]"},
-		{"too few fit", outlook.Demand{Parts: []outlook.Part{part(2, big, small)}, Enough: 1, Passing: true}, 0, "[]"},
-		{"they fit later", outlook.Demand{Parts: []outlook.Part{part(2, big, small, other)}, Enough: 1, Passing: true},
+		{"too few fit", room.Demand{Parts: []room.Part{part(2, big, small)}, Enough: 1, Passing: true}, 0, "[]"},
+		{"they fit later", room.Demand{Parts: []room.Part{part(2, big, small, other)}, Enough: 1, Passing: true},
 			later, "[{small n0} {other n1}]"},
-		{"one gang is enough", outlook.Demand{Parts: []outlook.Part{part(2, small, big), part(1, other)}, Enough: 1,
+		{"one gang is enough", room.Demand{Parts: []room.Part{part(2, small, big), part(1, other)}, Enough: 1,
 			Passing: true}, now, "[{other n1}]"},
-		{"two gangs of three", outlook.Demand{Parts: []outlook.Part{part(1, last), part(2, small, big), part(1, other)},
+		{"two gangs of three", room.Demand{Parts: []room.Part{part(1, last), part(2, small, big), part(1, other)},
 			Enough: 2, Passing: true}, now, "[{last n0} {other n1}]"},
 	} {
-		at, places, _, ok := outlook.NewProjector(w).Outlook(start, c.demand, nil).Earliest()
+		at, places, _, ok := room.NewTable(w.State).Outlook(start, c.demand, nil).Earliest()
 		if got := fmt.Sprint(places); ok != (c.at != 0) || at != c.at || got != c.places {
 			t.Errorf("%s: %s at %v, %t; want %s at %v", c.name, got, at, ok, c.places, c.at)
 		}

@@ -1,4 +1,4 @@
-package outlook
+package room
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 // Example: of pods with 2 cpu, node a takes one now and another one from 10:00 on, node b takes one from 11:00 on. The
 // base is [1 0], and the steps are [10:00 a +1, 11:00 b +1]. A demand for 3 has room at 11:00.
 type Horizon struct {
-	projector *Projector
+	table     *Table
 	like      *v1.Pod // one of the pods
 	resources []v1.ResourceName
 	needs     []int64
@@ -65,7 +65,7 @@ const mostOnNode = math.MaxInt32 / 2
 
 // Horizon returns that of a demand, of all nodes now; ok is false if its pods are not alike, or it has several parts.
 // The next call changes it.
-func (p *Projector) Horizon(now eventlog.Time, demand Demand) (h *Horizon, ok bool) {
+func (t *Table) Horizon(now eventlog.Time, demand Demand) (h *Horizon, ok bool) {
 	if len(demand.Parts) != 1 || demand.Enough != 1 {
 		return nil, false
 	}
@@ -74,45 +74,45 @@ func (p *Projector) Horizon(now eventlog.Time, demand Demand) (h *Horizon, ok bo
 		!interchangeable(pods) {
 		return nil, false
 	}
-	h = p.horizonOf(pods[0])
+	h = t.horizonOf(pods[0])
 	h.now, h.pods, h.wanted = now, pods, int64(wanted)
 	h.refresh()
 	return h, true
 }
 
 // ForgetHorizons forgets all that is remembered. No later answer differs because of it.
-func (p *Projector) ForgetHorizons() { p.horizons = nil }
+func (t *Table) ForgetHorizons() { t.horizons = nil }
 
 // Walked returns how often the pods of a node were gone through for a Horizon. Tests bound it.
-func (p *Projector) Walked() int { return p.walked }
+func (t *Table) Walked() int { return t.walked }
 
 // horizonOf returns the Horizon for pods like this one, which becomes the first of all.
-func (p *Projector) horizonOf(pod *cluster.Pod) *Horizon {
+func (t *Table) horizonOf(pod *cluster.Pod) *Horizon {
 	resources := ResourcesOf([]*cluster.Pod{pod})
 	needs := make([]int64, len(resources))
 	for k, name := range resources {
 		needs[k] = pod.Amount(name)
 	}
-	at := slices.IndexFunc(p.horizons, func(h *Horizon) bool {
+	at := slices.IndexFunc(t.horizons, func(h *Horizon) bool {
 		return slices.Equal(h.resources, resources) && slices.Equal(h.needs, needs) && sameNodes(h.like, pod.Object)
 	})
 	var h *Horizon
 	switch {
 	case at >= 0:
-		h = p.horizons[at]
-		p.horizons = slices.Delete(p.horizons, at, at+1)
+		h = t.horizons[at]
+		t.horizons = slices.Delete(t.horizons, at, at+1)
 	default:
-		h = &Horizon{projector: p, like: pod.Object, resources: resources, needs: needs,
+		h = &Horizon{table: t, like: pod.Object, resources: resources, needs: needs,
 			devices: make([]bool, len(resources))}
-		p.horizons = p.horizons[:min(len(p.horizons), maxHorizons-1)]
+		t.horizons = t.horizons[:min(len(t.horizons), maxHorizons-1)]
 	}
-	p.horizons = slices.Insert(p.horizons, 0, h)
+	t.horizons = slices.Insert(t.horizons, 0, h)
 	return h
 }
 
 // refresh looks again at the nodes that have changed, or at all of them if it is not known which have.
 func (h *Horizon) refresh() {
-	c := h.projector.cluster
+	c := h.table.cluster
 	list, _ := c.List()
 	places, now, known := c.ChangedSince(h.changes)
 	beyond, allowed := c.Beyond(), c.Allowed()
@@ -135,7 +135,7 @@ func (h *Horizon) refresh() {
 func (h *Horizon) sameDevices() bool {
 	same := true
 	for k, name := range h.resources {
-		stands := h.projector.cluster.StandsForDevices(name)
+		stands := h.table.cluster.StandsForDevices(name)
 		same = same && h.devices[k] == stands
 		h.devices[k] = stands
 	}
@@ -146,7 +146,7 @@ func (h *Horizon) sameList(list []fwk.NodeInfo) bool {
 	if len(list) != len(h.nodes) {
 		return false
 	}
-	if h.beyond == h.projector.cluster.Beyond() {
+	if h.beyond == h.table.cluster.Beyond() {
 		return true // no node has come or gone
 	}
 	for i := range list {
@@ -210,11 +210,11 @@ func (h *Horizon) recount(places []int32) {
 
 // count looks at a node and its pods, and appends its steps by time.
 func (h *Horizon) count(n int32, steps []step) []step {
-	h.projector.walked++
+	h.table.walked++
 	node := &h.nodes[n]
 	h.total -= int64(node.base)
 	node.generation, node.base = node.info.GetGeneration(), 0
-	node.fits = mayRunOn(h.like, node.info.Node(), h.projector.comparisons)
+	node.fits = mayRunOn(h.like, node.info.Node(), h.table.comparisons)
 	if !node.fits {
 		return steps
 	}
@@ -237,7 +237,7 @@ func (h *Horizon) count(n int32, steps []step) []step {
 func (h *Horizon) free(info fwk.NodeInfo) []int64 {
 	free := make([]int64, len(h.resources))
 	for k, name := range h.resources {
-		allocatable, requested := h.projector.cluster.AmountOn(info, name)
+		allocatable, requested := h.table.cluster.AmountOn(info, name)
 		free[k] = allocatable - requested
 	}
 	return free
@@ -252,7 +252,7 @@ type endOn struct {
 // endsOn returns the pods on a node of which it is known when they end, by that time.
 func (h *Horizon) endsOn(info fwk.NodeInfo) (ends []endOn) {
 	for _, running := range info.GetPods() {
-		p := h.projector.cluster.Pod(running.GetPod().UID)
+		p := h.table.cluster.Pod(running.GetPod().UID)
 		if at, ok := EndOf(p); ok {
 			ends = append(ends, endOn{at, p})
 		}
@@ -354,7 +354,7 @@ func (h *Horizon) cameFree(ended []step) []cameOn {
 
 // takesFirst returns how many of the pods find room on a node in what has come free there by a time.
 func (h *Horizon) takesFirst(info fwk.NodeInfo, at eventlog.Time) int32 {
-	h.projector.walked++
+	h.table.walked++
 	coming := h.free(info)
 	for k := range coming {
 		coming[k] = min(0, coming[k])

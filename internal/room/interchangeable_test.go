@@ -1,4 +1,4 @@
-package outlook_test
+package room_test
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
 // ask is what a pod may ask of a node, and whether the nodes fast and tainted have it. Pods that differ in nothing that
@@ -84,7 +84,7 @@ type naiveNode struct {
 
 // naivePart is a part of a demand, with what each of its pods asks.
 type naivePart struct {
-	outlook.Part
+	room.Part
 	what []int
 }
 
@@ -102,7 +102,7 @@ func TestAnOutlookAnswersAsTryingEachPodAtEachTimeWould(t *testing.T) {
 		for i := range nodes {
 			nodes[i] = w.naive(rt, i, maxCPU)
 		}
-		demand := outlook.Demand{Enough: len(parts), Passing: true}
+		demand := room.Demand{Enough: len(parts), Passing: true}
 		if rapid.Bool().Draw(rt, "passes over a part") {
 			demand.Enough = rapid.IntRange(1, len(parts)).Draw(rt, "enough")
 		}
@@ -110,7 +110,7 @@ func TestAnOutlookAnswersAsTryingEachPodAtEachTimeWould(t *testing.T) {
 			parts[i] = w.naivePart(rt, i, most, kinds)
 			demand.Parts = append(demand.Parts, parts[i].Part)
 		}
-		at, places, _, ok := outlook.NewProjector(w).Outlook(start, demand, nil).Earliest()
+		at, places, _, ok := room.NewTable(w.State).Outlook(start, demand, nil).Earliest()
 		times := hoursOf(nodes)
 		var placed []eventlog.Place
 		fits := func(i int) bool {
@@ -308,8 +308,8 @@ func TestMembersThatAskTheSameCostNoMoreThanThoseThatAskNothing(t *testing.T) {
 			}
 			pods = append(pods, w.Pod(types.UID(fmt.Sprint("m", i))))
 		}
-		demand := outlook.Demand{Parts: []outlook.Part{{Pods: pods, Wanted: members - 1}}, Enough: 1, Passing: true}
-		p := outlook.NewProjector(w)
+		demand := room.Demand{Parts: []room.Part{{Pods: pods, Wanted: members - 1}}, Enough: 1, Passing: true}
+		p := room.NewTable(w.State)
 		at, _, _, ok := p.Outlook(start, demand, nil).Earliest()
 		if _, trials := p.Work(); !ok || at != start.Add((members-1)*time.Hour) || trials > 10 {
 			t.Errorf("%s: at %v, %t, by %d trials", ask.name, at, ok, trials)

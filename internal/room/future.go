@@ -1,4 +1,4 @@
-package outlook
+package room
 
 import (
 	"cmp"
@@ -7,62 +7,15 @@ import (
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Cluster is the state that an Outlook is made of; *cluster.State implements it.
-type Cluster interface {
-	// List returns all nodes by name.
-	List() ([]fwk.NodeInfo, error)
-	// Get returns one node; the error says that it is not there.
-	Get(node string) (fwk.NodeInfo, error)
-	// Pod returns the pod of that UID, nil if there is none.
-	Pod(uid types.UID) *cluster.Pod
-	// AmountOn returns what a node has of a resource, and how much of it its pods request. Of one that the node may
-	// have as devices it has more than anybody requests.
-	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
-
-	// ChangedSince returns the places in List of the nodes that changed since the answer before gave now; ok is false
-	// if it is not known any more. Where Beyond has changed, the places are none that mean anything.
-	ChangedSince(since uint64) (places []int32, now uint64, ok bool)
-	// Beyond returns a number that changes, among others, when a node comes or goes.
-	Beyond() uint64
-	// Allowed returns a number that changes when it becomes known of a pod that has a node when it ends.
-	Allowed() uint64
-	// StandsForDevices reports whether nodes may have the resource as devices, see AmountOn.
-	StandsForDevices(name v1.ResourceName) bool
-}
-
-// Projector makes Outlooks of a cluster.
-type Projector struct {
-	cluster          Cluster
-	outlooks, trials int
-	comparisons      bool       // see CompareTolerations
-	horizons         []*Horizon // a memo: the one that was asked for last comes first
-	walked           int        // see Walked
-}
-
-// NewProjector returns a Projector that looks at the cluster.
-func NewProjector(c Cluster) *Projector { return &Projector{cluster: c} }
-
-// CompareTolerations sets whether tolerations with the operators Lt and Gt count, as the feature gate
-// TaintTolerationComparisonOperators says. Without the call they do not.
-func (p *Projector) CompareTolerations(yes bool) {
-	p.comparisons = yes
-	p.ForgetHorizons()
-}
-
-// Work returns how many Outlooks were made, and how often it was tried whether their pods find a node each. Tests bound
-// both.
-func (p *Projector) Work() (outlooks, trials int) { return p.outlooks, p.trials }
-
 // Outlook is the cluster as far as it matters for some pods: amounts of the resources that they request, node by node.
 type Outlook struct {
-	projector *Projector
+	table     *Table
 	now       eventlog.Time
 	demand    Demand
 	grows     bool           // see Demand.trimmed
@@ -92,27 +45,27 @@ type ending struct {
 
 // Outlook returns the nodes named in within, or all nodes if within is nil, as they matter for the pods of a demand
 // now.
-func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *Outlook {
-	p.outlooks++
+func (t *Table) Outlook(now eventlog.Time, demand Demand, within []string) *Outlook {
+	t.outlooks++
 	demand, grows := demand.trimmed()
 	pods := demand.Pods()
-	o := &Outlook{projector: p, now: now, demand: demand, grows: grows, pods: pods, resources: ResourcesOf(pods)}
+	o := &Outlook{table: t, now: now, demand: demand, grows: grows, pods: pods, resources: ResourcesOf(pods)}
 	o.differs = make([]bool, len(pods))
 	for _, pod := range pods {
 		o.needs = append(o.needs, o.amounts(pod))
 	}
-	nodes, width := p.nodes(within), len(o.resources)
+	nodes, width := t.nodes(within), len(o.resources)
 	o.nodes = make([]node, 0, len(nodes))
 	amounts := make([]int64, 2*len(nodes)*width)
 	for _, info := range nodes {
 		n := node{name: info.Node().Name, free: amounts[:width:width], all: amounts[width : 2*width : 2*width]}
 		amounts = amounts[2*width:]
-		n.fits = eligible(pods, info.Node(), p.comparisons)
+		n.fits = eligible(pods, info.Node(), t.comparisons)
 		for i := 1; i < len(pods); i++ {
 			o.differs[i] = o.differs[i] || n.fits[i] != n.fits[i-1]
 		}
 		for k, name := range o.resources {
-			allocatable, requested := p.cluster.AmountOn(info, name)
+			allocatable, requested := t.cluster.AmountOn(info, name)
 			n.free[k] = allocatable - requested
 			n.all[k] = allocatable
 		}
@@ -147,26 +100,12 @@ func (o *Outlook) Keep(p *cluster.Pod, on string) {
 	}
 }
 
-func (p *Projector) nodes(within []string) []fwk.NodeInfo {
-	if within == nil {
-		nodes, _ := p.cluster.List()
-		return nodes
-	}
-	nodes := make([]fwk.NodeInfo, 0, len(within))
-	for _, name := range within {
-		if info, err := p.cluster.Get(name); err == nil {
-			nodes = append(nodes, info)
-		}
-	}
-	return nodes
-}
-
 // addEndings adds the endings on a node. Neighbours in the node's list of pods that end at one time, such as the
 // members of a gang, become one ending.
 func (o *Outlook) addEndings(node int, info fwk.NodeInfo) {
 	first := len(o.ends)
 	for _, running := range info.GetPods() {
-		p := o.projector.cluster.Pod(running.GetPod().UID)
+		p := o.table.cluster.Pod(running.GetPod().UID)
 		at, ok := EndOf(p)
 		if !ok {
 			continue
@@ -197,29 +136,6 @@ func EndOf(p *cluster.Pod) (at eventlog.Time, ok bool) {
 		return 0, false
 	}
 	return p.Ends()
-}
-
-// ResourcesOf returns the resources that the pods request any of, sorted. The number of pods that a node takes is one
-// of them.
-func ResourcesOf(pods []*cluster.Pod) []v1.ResourceName {
-	names := []v1.ResourceName{v1.ResourcePods}
-	add := func(name v1.ResourceName, amount int64) {
-		if amount > 0 && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, p := range pods {
-		r := p.Requests()
-		add(v1.ResourceCPU, r.GetMilliCPU())
-		add(v1.ResourceMemory, r.GetMemory())
-		add(v1.ResourceEphemeralStorage, r.GetEphemeralStorage())
-		// any order: sorted below
-		for name, amount := range r.GetScalarResources() {
-			add(name, amount)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // NumNodes returns on how many nodes the Outlook looks.
@@ -307,7 +223,7 @@ func (o *Outlook) placesAt(at eventlog.Time) (places []eventlog.Place, complete 
 // takes room that comes free before room that is free now, so that as much as possible of what is free now is left to
 // others. Example: with one node free now and one free at 11:00, a pod gets the second one at 11:00.
 func (o *Outlook) places(ended []ending) (places []eventlog.Place, complete bool) {
-	o.projector.trials++
+	o.table.trials++
 	room := o.roomAfter(ended)
 	var most []eventlog.Place
 	from, satisfied := 0, 0

@@ -1,7 +1,7 @@
 // Package outlook answers how many of some pods find room on the nodes: now, at a later time by what the running pods
 // declare of their durations, and on a cluster on which nothing runs.
 //
-// A Projector makes an Outlook of the cluster's state. An Outlook holds amounts of the resources that its pods
+// A Table makes an Outlook of the cluster's state. An Outlook holds amounts of the resources that its pods
 // request, node by node, and is good until the state changes. It knows resources, node selectors, required node
 // affinity and taints; it knows nothing of what else a plugin may filter by. So its answers are estimates, never
 // promises: what they are used for is to choose a time and a place to reserve (package backfill) and a domain to try
@@ -10,5 +10,5 @@
 // Example: a node has 4 cpu, all taken by a pod that declares one hour and started at 10:00. The Outlook for a pod
 // of 2 cpu at 10:15 says that nothing fits now, that there is room at 11:00 on that node, and that the pod fits ever.
 //
-// The package decides nothing and keeps no state. Start reading at Projector.Outlook, then Outlook.Earliest.
-package outlook
+// The package decides nothing and keeps no state. Start reading at Table.Outlook, then Outlook.Earliest.
+package room

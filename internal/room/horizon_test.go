@@ -1,4 +1,4 @@
-package outlook_test
+package room_test
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/internal/outlook"
+	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
 // TestAHorizonAnswersAsAnOutlookDoes changes a cluster in all ways that matter, and asks for gangs of pods that are
-// alike: one Projector that remembers, and one that makes an Outlook, must agree on when, where and whether there is
+// alike: one Table that remembers, and one that makes an Outlook, must agree on when, where and whether there is
 // room, until the time at which the first one says that its answer ends.
 func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -32,7 +32,7 @@ func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 		for i := range 3 {
 			c.gangs = append(c.gangs, w.alike(rt, i))
 		}
-		remembers, anew := outlook.NewProjector(w), outlook.NewProjector(w)
+		remembers, anew := room.NewTable(w.State), room.NewTable(w.State)
 		for range rapid.IntRange(1, 30).Draw(rt, "changes") {
 			c.change()
 			if rapid.Bool().Draw(rt, "more before the question") {
@@ -48,7 +48,7 @@ func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 			if fits := h.FitsNow(); fits != o.FitsNow() {
 				rt.Fatalf("fits now %t, by an Outlook %t", fits, !fits)
 			}
-			agree := func(o *outlook.Outlook) {
+			agree := func(o *room.Outlook) {
 				wantAt, want, _, wanted := o.Earliest()
 				if at != wantAt || found != wanted || !slices.Equal(places, want) {
 					rt.Fatalf("%v at %v, %t; by an Outlook %v at %v, %t", places, at, found, want, wantAt, wanted)
@@ -63,7 +63,7 @@ func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 }
 
 // alike returns a gang of pods that are alike.
-func (w world) alike(rt *rapid.T, i int) outlook.Demand {
+func (w world) alike(rt *rapid.T, i int) room.Demand {
 	cpu := rapid.IntRange(1, 3).Draw(rt, "cpu of a member")
 	what := rapid.IntRange(0, len(asks)-1).Draw(rt, "asks")
 	var pods []*cluster.Pod
@@ -76,10 +76,10 @@ func (w world) alike(rt *rapid.T, i int) outlook.Demand {
 		pods = append(pods, w.Pod(pod.UID))
 	}
 	if rapid.Bool().Draw(rt, "all, without passing") {
-		return outlook.DemandOf(pods...)
+		return room.DemandOf(pods...)
 	}
 	wanted := rapid.IntRange(1, len(pods)).Draw(rt, "wanted")
-	return outlook.Demand{Parts: []outlook.Part{{Pods: pods, Wanted: wanted}}, Enough: 1, Passing: true}
+	return room.Demand{Parts: []room.Part{{Pods: pods, Wanted: wanted}}, Enough: 1, Passing: true}
 }
 
 // changing is a world in which something changes all the time.
@@ -87,7 +87,7 @@ type changing struct {
 	world
 	rt    *rapid.T
 	now   eventlog.Time
-	gangs []outlook.Demand
+	gangs []room.Demand
 	pods  []*cluster.Pod // that run or wait
 	count int
 }
@@ -167,7 +167,7 @@ func TestAHorizonLooksOnlyAtNodesThatHaveChanged(t *testing.T) {
 	for i := range members {
 		pods = append(pods, w.pod(fmt.Sprint("m", i), "4", 0))
 	}
-	p, demand := outlook.NewProjector(w), outlook.DemandOf(pods...)
+	p, demand := room.NewTable(w.State), room.DemandOf(pods...)
 	ask := func() int {
 		before := p.Walked()
 		h, _ := p.Horizon(start, demand)
@@ -208,7 +208,7 @@ func TestAHorizonKnowsWhenAPodEndsThatWasHeld(t *testing.T) {
 	if err := w.Assume(held, "n0", cluster.Waiting, nil); err != nil {
 		t.Fatal(err)
 	}
-	p, demand := outlook.NewProjector(w), outlook.DemandOf(w.pod("a", "2", 0))
+	p, demand := room.NewTable(w.State), room.DemandOf(w.pod("a", "2", 0))
 	if h, _ := p.Horizon(start, demand); h.FitsNow() {
 		t.Fatal("room beside a pod that has the node")
 	}
@@ -236,7 +236,7 @@ func TestAHorizonKnowsWhenAResourceStandsForDevicesNoMore(t *testing.T) {
 		if _, err := w.UpsertPod(pod); err != nil {
 			t.Fatal(err)
 		}
-		p, demand := outlook.NewProjector(w), outlook.DemandOf(w.Pod(pod.UID))
+		p, demand := room.NewTable(w.State), room.DemandOf(w.Pod(pod.UID))
 		if h, ok := p.Horizon(start, demand); !ok || !h.FitsNow() {
 			t.Fatal("devices are in the way of a pod that may get some")
 		}

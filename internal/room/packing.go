@@ -1,0 +1,164 @@
+package room
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// Packing places pods on nodes one after the other, and takes them off again: it answers what would be, and changes
+// nothing. It begins with what all nodes have free now. Pods of one shape need the same and ask the same of nodes: what
+// is found out of one of them is found out of all.
+//
+// Example: two nodes have 4 cpu free each. Of pods with 3, 3 and 2 cpu, Place puts the first on the first node, the
+// second on the second node, and passes over the third.
+type Packing struct {
+	pods      []*cluster.Pod
+	resources []v1.ResourceName
+	needs     [][]int64 // by pod
+	shapes    []int     // by pod
+	firsts    []int     // by shape: the first pod of it
+	nodes     []packed
+	placed    []placing
+}
+
+// packed is a node with what is placed on it.
+type packed struct {
+	name string
+	fits []bool // by shape: nothing but what its pods hold is in the way
+	free []int64
+	all  []int64 // when nothing runs there
+}
+
+// placing is a pod and the node that it was placed on, by their indexes in the Packing.
+type placing struct{ pod, node int }
+
+// Packing returns a Packing of the pods on all nodes, in the order of the cluster's list.
+func (t *Table) Packing(pods []*cluster.Pod) *Packing {
+	p := &Packing{pods: pods, resources: ResourcesOf(pods)}
+	for _, pod := range pods {
+		p.needs = append(p.needs, p.amounts(pod))
+	}
+	p.findShapes()
+	for _, info := range t.nodes(nil) {
+		n := packed{name: info.Node().Name}
+		for _, first := range p.firsts {
+			n.fits = append(n.fits, mayRunOn(pods[first].Object, info.Node(), t.comparisons))
+		}
+		for _, name := range p.resources {
+			allocatable, requested := t.cluster.AmountOn(info, name)
+			n.free, n.all = append(n.free, allocatable-requested), append(n.all, allocatable)
+		}
+		p.nodes = append(p.nodes, n)
+	}
+	return p
+}
+
+func (p *Packing) amounts(pod *cluster.Pod) []int64 {
+	out := make([]int64, len(p.resources))
+	for k, name := range p.resources {
+		out[k] = pod.Amount(name)
+	}
+	return out
+}
+
+// maxCompared is with how many shapes a pod is compared, the latest ones, before it counts as a new one.
+const maxCompared = 16
+
+// findShapes finds out which pods are of one shape.
+func (p *Packing) findShapes() {
+	p.shapes = make([]int, len(p.pods))
+	for i := range p.pods {
+		shape := len(p.firsts)
+		for known := len(p.firsts) - 1; known >= max(0, len(p.firsts)-maxCompared); known-- {
+			if p.sameShape(p.firsts[known], i) {
+				shape = known
+				break
+			}
+		}
+		if shape == len(p.firsts) {
+			p.firsts = append(p.firsts, i)
+		}
+		p.shapes[i] = shape
+	}
+}
+
+func (p *Packing) sameShape(i, j int) bool {
+	if !slices.Equal(p.needs[i], p.needs[j]) {
+		return false
+	}
+	return sameNodes(p.pods[i].Object, p.pods[j].Object)
+}
+
+// Free counts a pod, which stands on one of the nodes, as taken off it.
+func (p *Packing) Free(pod *cluster.Pod) {
+	i := slices.IndexFunc(p.nodes, func(n packed) bool { return n.name == pod.Node })
+	if i < 0 {
+		return
+	}
+	for k, amount := range p.amounts(pod) {
+		p.nodes[i].free[k] += amount
+	}
+}
+
+// Resources returns the resources that the pods request, and the number of pods, sorted.
+func (p *Packing) Resources() []v1.ResourceName { return p.resources }
+
+// Placed returns how many pods are placed: a mark for TakeBack.
+func (p *Packing) Placed() int { return len(p.placed) }
+
+// TakeBack takes off all pods that were placed since there were so many.
+func (p *Packing) TakeBack(mark int) {
+	for _, at := range p.placed[mark:] {
+		for k, need := range p.needs[at.pod] {
+			p.nodes[at.node].free[k] += need
+		}
+	}
+	p.placed = p.placed[:mark]
+}
+
+// Place places each of the pods on the first of the nodes that has room for it, all by their indexes. Pods for
+// which there is none are passed over. It returns how many were placed. Pods of one shape look at each node once.
+func (p *Packing) Place(pods, nodes []int) int {
+	from, before := map[int]int{}, len(p.placed)
+	for _, pod := range pods {
+		shape := p.shapes[pod]
+		at := from[shape]
+		for at < len(nodes) && !p.fits(pod, nodes[at]) {
+			at++
+		}
+		if from[shape] = at; at == len(nodes) {
+			continue
+		}
+		for k, need := range p.needs[pod] {
+			p.nodes[nodes[at]].free[k] -= need
+		}
+		p.placed = append(p.placed, placing{pod, nodes[at]})
+	}
+	return len(p.placed) - before
+}
+
+func (p *Packing) fits(pod, node int) bool {
+	if !p.nodes[node].fits[p.shapes[pod]] {
+		return false
+	}
+	for k, need := range p.needs[pod] {
+		if need > 0 && p.nodes[node].free[k] < need {
+			return false
+		}
+	}
+	return true
+}
+
+// Requested returns how much of a resource, by its index in Resources, is requested on the nodes with what is placed,
+// and how much they offer.
+func (p *Packing) Requested(resource int, nodes []int) (requested, all int64) {
+	for _, n := range nodes {
+		offered := p.nodes[n].all[resource]
+		requested = cluster.AddUpTo(requested, max(0, offered-p.nodes[n].free[resource]))
+		all = cluster.AddUpTo(all, offered)
+	}
+	return requested, all
+}
