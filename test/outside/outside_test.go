@@ -20,7 +20,7 @@ import (
 const (
 	root    = "../.."
 	page    = "docs/PLUGINS.md"
-	heading = "## What other modules may import\n"
+	heading = "## Packages for other modules\n"
 	own     = "github.com/rollcall-sched/rollcall"
 )
 
