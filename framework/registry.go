@@ -16,6 +16,8 @@ type Registry struct {
 	// Reads are the resources that plugins read besides those of scheduling, by the plugin's name. They come into a
 	// configuration by DeclareReads.
 	Reads map[string][]eventlog.OwnResource
+	// LanePolicies make the lane policies that queuePolicy of Coscheduling may name besides its own.
+	LanePolicies map[string]NewLanePolicy
 	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and
 	// scored anew. That takes longer. See classes.go.
 	NoClasses bool
