@@ -8,8 +8,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// A state of up to smallState pods and nodes is checked at every decision, a larger one at each of checkEvery
-// cycles: a check costs a digest of the whole state.
+// A state of up to smallState pods and nodes is checked at every decision, a larger one at every checkEvery-th cycle,
+// because a check costs a digest of the whole state.
 const (
 	smallState = 64
 	checkEvery = 499
@@ -50,12 +50,12 @@ func (at position) encode(d *eventlog.Decision) []byte {
 	return b
 }
 
-// searchGuard notices searches while an entry is applied: Apply takes what was found from the Decision, so that a later
-// version with a better search recovers the same state. It checks with the build tag invariants only.
+// searchGuard panics if Apply searches. Apply takes results from the Decision, so that a later version with a better
+// search recovers the same state. The guard is active with the build tag invariants only.
 type searchGuard struct{ applying bool }
 
-// check is called wherever Decide searches: for a gang's domain, for the first entity of a lane that room can help, and
-// for entities that have room.
+// check is called at the start of each search: for a gang's domain, for the first entity of a lane that room can help,
+// and for entities that have room.
 func (g *searchGuard) check(what string) {
 	if invariants && g.applying {
 		panic("Apply searches for " + what)

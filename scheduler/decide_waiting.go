@@ -35,8 +35,8 @@ func (m *Machine) rejectWait(w *cluster.Wait, why string) eventlog.Decision {
 	return d
 }
 
-// endWait decides that a waiting pod goes on, and with it the members of its gang, and of those that are admitted with
-// it, that wait for nothing else.
+// endWait decides that a waiting pod continues to its bind. The members of its gang, and of gangs admitted with it,
+// continue with it if they wait for nothing else.
 func (m *Machine) endWait(w *cluster.Wait) eventlog.Decision {
 	p := m.cluster.Pod(w.Pod.Object.UID)
 	d := m.decisionOn(p)

@@ -118,7 +118,7 @@ func (m *Machine) endSparing() {
 			m.queue.Move(upstream.EventAssignedPodDelete, p.Placed(), nil)
 		}
 		if m.nominated.wantsDevices(m.cluster.Pod(uid)) {
-			tellDevices(m.queue)
+			moveOnDevices(m.queue)
 		}
 	}
 }
