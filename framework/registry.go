@@ -16,6 +16,8 @@ type Registry struct {
 	// Reads lists, by plugin name, the resources that a plugin reads besides the ones that scheduling reads.
 	// DeclareReads adds them to a configuration.
 	Reads map[string][]eventlog.OwnResource
+	// LanePolicies make the lane policies that queuePolicy of Coscheduling may name besides its own.
+	LanePolicies map[string]NewLanePolicy
 	// NoClasses turns off the memos of plugins' answers. Each cycle then filters and scores every node again, which
 	// takes longer. See classes.go.
 	NoClasses bool

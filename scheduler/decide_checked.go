@@ -27,7 +27,7 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	m.backfill.ForgetMemos()
 	var again eventlog.Decision
 	var okAgain bool
-	m.queue.Plainly(func() {
+	m.queue.WithoutMemos(func() {
 		m.pick()
 		m.recorded.muting(func() { again, okAgain = m.decide(nil) })
 	})

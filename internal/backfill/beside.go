@@ -135,7 +135,7 @@ func (p *Planner) mayGoWhereKept(r *reservation, e *queue.Entity) bool {
 // HasRoom reports whether all nodes together have enough for an entity beside its lane's reservation, if the entity
 // must not delay that. It is a necessary condition for an attempt to succeed, not a sufficient one.
 func (p *Planner) HasRoom(e *queue.Entity) bool {
-	r := p.reservations[e.Profile()]
+	r := p.reservations[laneName(e)]
 	if r == nil || e.Key() == r.Key {
 		return true
 	}
@@ -154,11 +154,11 @@ func (p *Planner) HasRoom(e *queue.Entity) bool {
 	return true
 }
 
-// MayHaveRoom reports whether some entity of a profile may have room beside the profile's reservation that needs no
-// more than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a
+// MayHaveRoom reports whether some entity of a lane may have room beside the lane's reservation that needs no more
+// than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a
 // condition as HasRoom is.
-func (p *Planner) MayHaveRoom(profile string, longest time.Duration, needs []Need) bool {
-	r := p.reservations[profile]
+func (p *Planner) MayHaveRoom(lane string, longest time.Duration, needs []Need) bool {
+	r := p.reservations[lane]
 	if r == nil || longest > 0 && p.view.Now().Add(longest) <= r.At {
 		return true
 	}
