@@ -64,6 +64,8 @@ type World struct {
 	// Gangs and Evictions are for plugins that know more than kube-scheduler shows; nil if there is no such view.
 	Gangs     Gangs
 	Evictions Evictions
+	// Victims returns the victim policy of the profile. nil stands for none.
+	Victims func() VictimPolicy
 }
 
 // Handle is what plugins get. It is kube-scheduler's Handle with the doors to the outside closed within a cycle:
@@ -74,6 +76,8 @@ type Handle interface {
 	Gangs() Gangs
 	// Evictions returns what a preemption plugin asks of the state, nil if the World has no such view.
 	Evictions() Evictions
+	// Victims returns the victim policy of the profile, nil if the World has none.
+	Victims() VictimPolicy
 	// Now returns the time of the event being worked on.
 	Now() time.Time
 	// Rehearse begins a rehearsal in which the nominations of the given pods do not count and the plugin of the name
@@ -110,6 +114,14 @@ func (h *handle) Gangs() Gangs { return h.p.world.Gangs }
 
 // Evictions returns the World's Evictions.
 func (h *handle) Evictions() Evictions { return h.p.world.Evictions }
+
+// Victims returns the World's victim policy, nil if it has none.
+func (h *handle) Victims() VictimPolicy {
+	if h.p.world.Victims == nil {
+		return nil
+	}
+	return h.p.world.Victims()
+}
 
 // Now returns the time of the event being worked on; the zero time if the World has no clock.
 func (h *handle) Now() time.Time {

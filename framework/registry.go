@@ -18,6 +18,8 @@ type Registry struct {
 	Reads map[string][]eventlog.OwnResource
 	// LanePolicies make the lane policies that queuePolicy of Coscheduling may name besides its own.
 	LanePolicies map[string]NewLanePolicy
+	// VictimPolicies make the victim policies that victimPolicy of Coscheduling may name besides Priority.
+	VictimPolicies map[string]NewVictimPolicy
 	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and
 	// scored anew. That takes longer. See classes.go.
 	NoClasses bool

@@ -87,7 +87,11 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 // needOf is the queue's Need: amounts that the answer of has depends on, so that it is certainly false if there is
 // less.
 func (r *room) needOf(e *queue.Entity) queue.Need {
-	n := queue.Need{Priority: e.Priority()}
+	below, known := r.profiles.victimsBelow(e)
+	n := queue.Need{Priority: below, Unknown: !known}
+	if !known {
+		return n
+	}
 	if reserved, ok := r.planner.ReservationOf(e.Profile()); ok && reserved.Key == e.Key() {
 		n.Free = true
 	}
@@ -186,11 +190,16 @@ func (r *room) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
 	if prof == nil || !prof.Has(framework.PostFilter, preemption.Name) {
 		return false
 	}
-	return slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return r.cluster.MayMakeRoom(g, e.Priority()) })
+	below, known := r.profiles.victimsBelow(e)
+	return !known || slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return r.cluster.MayMakeRoom(g, below) })
 }
 
 // podMayPreempt is mayPreempt for a single pod.
 func (r *room) podMayPreempt(e *queue.Entity) bool {
 	prof := r.profiles.byName[e.Profile()]
-	return prof != nil && prof.Has(framework.PostFilter, preemption.Name) && r.cluster.LowestPriority() < e.Priority()
+	if prof == nil || !prof.Has(framework.PostFilter, preemption.Name) {
+		return false
+	}
+	below, known := r.profiles.victimsBelow(e)
+	return !known || r.cluster.LowestPriority() < below
 }
