@@ -4,10 +4,10 @@
 //
 //   - the entries (entry.go, decision.go), the resources whose objects they carry (resource.go, registry.go), and the
 //     fields of an object that are logged at all (trim_fields.go);
-//   - the record format (codec.go), a decoder that remembers the parts that pods share (decoder.go), and the public form
-//     of an entry as a line of JSON (json.go);
-//   - the contract of a log (log.go): the interfaces to append, to read and to follow, their errors (errors.go), and the
-//     size of one append (limit.go);
+//   - the record format (codec.go), a decoder that remembers the parts that pods share (decoder.go), and the public
+//     form of an entry as a line of JSON (json.go);
+//   - the contract of a log (log.go): the interfaces to append, to read and to follow, their errors (errors.go), and
+//     the size of one append (limit.go);
 //   - the parts that all logs share, so that a backend only has to keep bytes: the chain (chain.go), a place in a log
 //     with its hash tree (origin.go, package merkle), the wait for durable entries (follow.go), and the outcome of an
 //     append (Attempt);

@@ -67,6 +67,8 @@ type World struct {
 	// no such view.
 	Gangs     Gangs
 	Evictions Evictions
+	// Victims returns the victim policy of the profile. nil stands for none.
+	Victims func() VictimPolicy
 }
 
 // Handle is the interface that plugins receive. It is kube-scheduler's Handle, closed to the outside within a cycle: it
@@ -77,6 +79,8 @@ type Handle interface {
 	Gangs() Gangs
 	// Evictions returns the view for preemption plugins, nil if the World has none.
 	Evictions() Evictions
+	// Victims returns the victim policy of the profile, nil if the World has none.
+	Victims() VictimPolicy
 	// Now returns the time of the event that is being processed.
 	Now() time.Time
 	// Rehearse begins a rehearsal, which Rehearsal.End ends. In it the nominations of the given pods do not count, and
@@ -113,6 +117,14 @@ func (h *handle) Gangs() Gangs { return h.p.world.Gangs }
 
 // Evictions returns the World's Evictions.
 func (h *handle) Evictions() Evictions { return h.p.world.Evictions }
+
+// Victims returns the World's victim policy, nil if it has none.
+func (h *handle) Victims() VictimPolicy {
+	if h.p.world.Victims == nil {
+		return nil
+	}
+	return h.p.world.Victims()
+}
 
 // Now returns the time of the event that is being processed, or the zero time if the World has no clock.
 func (h *handle) Now() time.Time {

@@ -18,6 +18,8 @@ type Registry struct {
 	Reads map[string][]eventlog.OwnResource
 	// LanePolicies make the lane policies that queuePolicy of Coscheduling may name besides its own.
 	LanePolicies map[string]NewLanePolicy
+	// VictimPolicies make the victim policies that victimPolicy of Coscheduling may name besides Priority.
+	VictimPolicies map[string]NewVictimPolicy
 	// NoClasses turns off the memos of plugins' answers. Each cycle then filters and scores every node again, which
 	// takes longer. See classes.go.
 	NoClasses bool

@@ -94,13 +94,18 @@ func (q *Queue) goesBefore(a, b *Entity) bool {
 	return q.less(a, b)
 }
 
-// CompareLanes compares the lanes of two entities that wait for their turn. It returns 0 if the order of the queue
-// decides between the entities.
+// CompareLanes compares the lanes that two entities belong to. It returns 0 if the order of the queue decides between
+// the entities.
 func (q *Queue) CompareLanes(a, b *Entity) int {
-	if a.lane == nil || b.lane == nil || a.lane == b.lane || a.lane.set != b.lane.set {
+	set := q.lanes.byProfile[a.profile]
+	if set == nil || set != q.lanes.byProfile[b.profile] {
 		return 0
 	}
-	return a.lane.set.policy.CompareLanes(a.lane.name, b.lane.name)
+	x, y := q.lanes.nameFor(a), q.lanes.nameFor(b)
+	if x == "" || y == "" || x == y {
+		return 0
+	}
+	return set.policy.CompareLanes(x, y)
 }
 
 // head returns the entity that is attempted next: the one that chooseHead found, or the first that is active and that

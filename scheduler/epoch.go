@@ -109,7 +109,8 @@ func (m *Machine) configure(data []byte) error {
 	if m.queue, err = queue.New(options); err != nil {
 		return err
 	}
-	m.entities.queue, m.nominated.entities, m.waits.entities, m.topology.queue = m.queue, m.entities, m.entities, m.queue
+	m.entities.queue, m.topology.queue = m.queue, m.queue
+	m.nominated.entities, m.waits.entities = m.entities, m.entities
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
 	return nil
 }

@@ -192,11 +192,11 @@ func (m *Machine) waitsFor(n eventlog.Nomination) bool {
 	}
 }
 
-// isCountedOn reports whether a more important pod waits for room on the node of a pod that is to go.
+// isCountedOn reports whether a pod that may preempt it waits for room on the node of a pod that is to go.
 func (m *Machine) isCountedOn(victim types.UID) bool {
 	v := m.cluster.Pod(victim)
 	return v != nil && slices.ContainsFunc(m.waitingBeside(v), func(p *cluster.Pod) bool {
-		return m.cluster.PriorityOf(p.Object) > m.cluster.PriorityOf(v.Object)
+		return m.mayPreempt(p, v)
 	})
 }
 

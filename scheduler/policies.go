@@ -12,9 +12,11 @@ import (
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -65,8 +67,8 @@ func (l *lanePolicies) of(p *framework.Profile) (queue.LanePolicy, error) {
 		l.byName[name] = known
 	}
 	if !bytes.Equal(known.args, args) {
-		return nil, fmt.Errorf("profile %q: CoschedulingArgs: queuePolicyArgs differ from those of another profile with "+
-			"queuePolicy %s: profiles that share a policy must give it the same", p.Name(), name)
+		return nil, fmt.Errorf("profile %q: CoschedulingArgs: queuePolicyArgs differ from those of another profile "+
+			"with queuePolicy %s: profiles that share a policy must give it the same", p.Name(), name)
 	}
 	return known.LanePolicy, nil
 }
@@ -161,6 +163,68 @@ type namedBlocker struct {
 // Blocking implements queue.LaneBlocker.
 func (n *namedBlocker) Blocking(lane string) (*queue.Entity, bool) {
 	return n.blocker.Blocking(lane[len(n.prefix):])
+}
+
+// victimPolicyOf returns the victim policy of a profile.
+func (m *Machine) victimPolicyOf(p *framework.Profile) (framework.VictimPolicy, error) {
+	var name string
+	var args json.RawMessage
+	if plugin, ok := p.Plugin(coscheduling.Name).(*coscheduling.Coscheduling); ok {
+		name, args = plugin.VictimPolicy()
+	}
+	if name == "" || name == preemption.PriorityPolicy {
+		if args != nil {
+			return nil, fmt.Errorf("victimPolicy %s takes no victimPolicyArgs: leave them out",
+				preemption.PriorityPolicy)
+		}
+		return preemption.ByPriority{}, nil
+	}
+	factory := m.registry.VictimPolicies[name]
+	if factory == nil {
+		known := slices.Sorted(maps.Keys(m.registry.VictimPolicies))
+		return nil, fmt.Errorf("victimPolicy is %q: want one of %v", name,
+			slices.Insert(known, 0, preemption.PriorityPolicy))
+	}
+	policy, err := factory(args, policyView{m})
+	if err != nil {
+		return nil, fmt.Errorf("start victimPolicy %s: %w", name, err)
+	}
+	if policy == nil {
+		return nil, fmt.Errorf("start victimPolicy %s: its factory returned no policy, and no error", name)
+	}
+	return policy, nil
+}
+
+// victimsBelow returns the bound that a profile's victim policy gives for an entity.
+func (all *profiles) victimsBelow(e *queue.Entity) (priority int32, known bool) {
+	switch policy := all.victims[e.Profile()].(type) {
+	case nil, preemption.ByPriority:
+		return e.Priority(), true
+	default:
+		pods := e.Pending()
+		if len(pods) == 0 {
+			return 0, false
+		}
+		return policy.Below(framework.Preemptor{Pod: pods[0], Priority: e.Priority()})
+	}
+}
+
+// mayPreempt reports whether the victim policy lets one pod preempt another.
+func (m *Machine) mayPreempt(by, victim *cluster.Pod) bool {
+	p := framework.Preemptor{Pod: by.Object, Priority: m.cluster.PriorityOf(by.Object)}
+	v := &framework.Victim{Pods: []*v1.Pod{victim.Object}, Priority: m.cluster.PriorityOf(victim.Object),
+		Started: m.at.now.Std(), Kind: framework.PodVictim}
+	if victim.Group != nil {
+		v.Kind = framework.GangVictim
+	}
+	if t := victim.Object.Status.StartTime; t != nil {
+		v.Started = t.Time
+	}
+	policy := m.profiles.victims[by.Object.Spec.SchedulerName]
+	if policy == nil {
+		policy = preemption.ByPriority{}
+	}
+	return policy.MayPreempt(p, v)
 }
 
 // policyView is the Machine's state as policies see it.

@@ -34,12 +34,14 @@ type profiles struct {
 	otherPermits bool
 	// By profile: it filters nodes by all resources, so that too little free in all means no place.
 	roomChecked map[string]bool
+	victims     map[string]framework.VictimPolicy // by profile
 }
 
 func noProfiles(config []byte) *profiles {
 	return &profiles{
 		config: config, byName: map[string]*framework.Profile{},
 		volumes: map[string]*volumes.Recorder{}, roomChecked: map[string]bool{},
+		victims: map[string]framework.VictimPolicy{},
 	}
 }
 
@@ -115,6 +117,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Reserved:  func(pod *v1.Pod) *framework.Reserved { return m.refusalOf(pod, apart) },
 		Gangs:     view,
 		Evictions: view,
+		Victims:   func() framework.VictimPolicy { return m.profiles.victims[cfg.Profiles[i].SchedulerName] },
 		Activate:  m.wanted.add,
 		Events:    m.recorded.events,
 		Extenders: func(pod *v1.Pod) *framework.Verdict { return m.extenders.verdict(pod) },
@@ -130,6 +133,9 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		return nil, fmt.Errorf("profile %q: CoschedulingArgs: podGroupBackoffSeconds or backfillHoldSeconds is %d: "+
 			"want %d "+
 			"or less", prof.Name(), plugin.MostSeconds(), mostSeconds)
+	}
+	if m.profiles.victims[prof.Name()], err = m.victimPolicyOf(prof); err != nil {
+		return nil, fmt.Errorf("profile %q: CoschedulingArgs: %w", prof.Name(), err)
 	}
 	apart = prof.Plugin(interpodaffinity.Name) != nil
 	view.gangs = plansGangs(prof)

@@ -18,8 +18,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// Reservations: package backfill has the rules of lanes. Here are its view of the Machine, and the Decisions and changes
-// of the queue that follow from its answers.
+// Reservations: package backfill has the rules of lanes. Here are its view of the Machine, and the Decisions and
+// changes of the queue that follow from its answers.
 
 // planView is the Machine's state as its Planner sees it.
 type planView struct {

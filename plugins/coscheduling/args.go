@@ -35,6 +35,10 @@ type Args struct {
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
 	// QueuePolicyArgs are the arguments of a policy that the program adds.
 	QueuePolicyArgs json.RawMessage `json:"queuePolicyArgs,omitempty"`
+	// VictimPolicy says which pods may be preempted for which: Priority by default, or the name of a policy that the
+	// program adds. VictimPolicyArgs are its arguments. Both are Rollcall's own.
+	VictimPolicy     string          `json:"victimPolicy,omitempty"`
+	VictimPolicyArgs json.RawMessage `json:"victimPolicyArgs,omitempty"`
 	// BackfillHoldSeconds is how long, with the policy Backfill, the first in line lets others pass although nobody
 	// knows when there will be room for it, because pods that run declare no duration; at least 0, default 300.
 	BackfillHoldSeconds *int64 `json:"backfillHoldSeconds,omitempty"`
@@ -81,6 +85,11 @@ func (c *Coscheduling) QueuePolicy() QueuePolicy { return c.args.QueuePolicy }
 
 // QueuePolicyArgs returns the arguments of a policy that the program adds, nil if there are none.
 func (c *Coscheduling) QueuePolicyArgs() json.RawMessage { return c.args.QueuePolicyArgs }
+
+// VictimPolicy returns the name of the victim policy, "" for the default, and its arguments.
+func (c *Coscheduling) VictimPolicy() (name string, args json.RawMessage) {
+	return c.args.VictimPolicy, c.args.VictimPolicyArgs
+}
 
 // BackfillHold is how long the first in line lets others pass when nobody knows when there will be room for it.
 func (c *Coscheduling) BackfillHold() time.Duration {
@@ -173,8 +182,9 @@ func (a *Args) stock() error {
 			a.QueuePolicy,
 		)
 	}
-	if a.QueuePolicyArgs != nil {
-		return errors.New("CoschedulingArgs: queuePolicyArgs is Rollcall's own: leave it out, or run Rollcall")
+	if a.QueuePolicyArgs != nil || a.VictimPolicy != "" || a.VictimPolicyArgs != nil {
+		return errors.New("CoschedulingArgs: queuePolicyArgs, victimPolicy and victimPolicyArgs are Rollcall's own: " +
+			"leave them out, or run Rollcall")
 	}
 	if a.holdGiven {
 		return errors.New(

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
@@ -34,10 +35,10 @@ func (p *Preemption) preemptForGang(
 		return result, fwk.NewStatus(fwk.Unschedulable, madeInVain)
 	}
 	// For those who have had others evicted already room is kept while more important pods are on their way out.
-	if pl.priority <= p.view.State().LowestPriority() && len(pl.withdrawn(nil)) == 0 {
+	if !p.hasVictims(pl.by) && len(pl.withdrawn(nil)) == 0 {
 		return p.giveUp(state, pl)
 	}
-	if p.hopeless(g, pl.priority) {
+	if p.hopeless(g, pl.by) {
 		if invariants {
 			check, end := p.checking(ctx)
 			if p.bestPlan(check, pod, g, vain) != nil {
@@ -49,7 +50,7 @@ func (p *Preemption) preemptForGang(
 	}
 	best := p.bestPlan(ctx, pod, g, vain)
 	if best == nil {
-		p.learnHopeless(g, pl.priority)
+		p.learnHopeless(g, pl.by)
 		return p.giveUp(state, pl)
 	}
 	pl = best
@@ -70,7 +71,7 @@ func (p *Preemption) preemptForGang(
 		}
 	}
 	proposal.Nominations = append(proposal.Nominations, pl.withdrawn(pod)...)
-	for _, n := range p.yields(pl.priority, nodes...) {
+	for _, n := range p.yields(pl.by, nodes...) {
 		if !pl.ours[n.UID] {
 			proposal.Nominations = append(proposal.Nominations, n)
 		}
@@ -117,8 +118,8 @@ func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.G
 	}
 }
 
-// checking begins a check for invariants. The check has a SearchBudget of its own, and the plans that it makes until end
-// do not count.
+// checking begins a check for invariants. The check has a SearchBudget of its own, and the plans that it makes until
+// end do not count.
 func (p *Preemption) checking(ctx context.Context) (check context.Context, end func()) {
 	planned := p.planned
 	return withBudget(ctx, BudgetOf(ctx).Left()), func() { p.planned = planned }
@@ -141,17 +142,19 @@ func (pl *plan) String() string {
 // hopeless reports whether no plan can make room for a gang that is admitted by itself: its members would not fit
 // if all nodes were empty, or if all pods of lower priority had gone. That is counted, for all gangs of the same shape
 // (and priority) at once, so that it costs little where many of them come. A no says nothing.
-func (p *Preemption) hopeless(g *cluster.Group, priority int32) bool {
+func (p *Preemption) hopeless(g *cluster.Group, by framework.Preemptor) bool {
 	members, needed := p.countedAlone(g)
+	below, known := p.policy().Below(by)
 	return needed > 0 &&
-		(!p.view.TakesEmpty(members, needed) || !p.view.TakesCleared(members, needed, priority, false))
+		(!p.view.TakesEmpty(members, needed) || known && !p.view.TakesCleared(members, needed, below, false))
 }
 
 // learnHopeless has it counted what room there is for gangs like g, for which no plan was found, so that the next one
 // may be hopeless. It is counted only then: where gangs find victims, it would be of no use.
-func (p *Preemption) learnHopeless(g *cluster.Group, priority int32) {
-	if members, needed := p.countedAlone(g); needed > 0 {
-		p.view.TakesCleared(members, needed, priority, true)
+func (p *Preemption) learnHopeless(g *cluster.Group, by framework.Preemptor) {
+	below, known := p.policy().Below(by)
+	if members, needed := p.countedAlone(g); known && needed > 0 {
+		p.view.TakesCleared(members, needed, below, true)
 	}
 }
 

@@ -189,11 +189,12 @@ func (p *Preemption) started(pod *v1.Pod) time.Time {
 	return p.handle.Now()
 }
 
-// yields returns, of the pods nominated to the nodes, those of lower priority: room is not kept for them any more.
-func (p *Preemption) yields(priority int32, nodes ...string) (out []Nomination) {
+// yields returns, of the pods nominated to the nodes, those that the preemptor may preempt: room is
+// no longer kept for them.
+func (p *Preemption) yields(by framework.Preemptor, nodes ...string) (out []Nomination) {
 	for _, node := range nodes {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
-			if pod := info.GetPod(); p.view.State().PriorityOf(pod) < priority {
+			if pod := info.GetPod(); p.mayPreemptPod(by, pod) {
 				out = append(out, Nomination{UID: pod.UID})
 			}
 		}

@@ -13,33 +13,28 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // target is what is evicted in one: a pod, or all pods of a group whose disruptionMode is all.
 type target struct {
 	key      fwk.EntityKey
-	rank     int // by what it is: the higher, the more important
+	kind     framework.VictimKind
 	priority int32
-	pods     []*cluster.Pod // in a fixed order
-	started  time.Time      // the earliest
+	pods     []*cluster.Pod    // in a fixed order
+	started  time.Time         // the earliest
+	seen     *framework.Victim // the same as policies see it
 }
-
-// The ranks. A pod of a group ranks as a group, whether or not it is evicted by itself.
-const (
-	rankPod = 1 + iota
-	rankGroup
-	rankComposite
-)
 
 // targetOf returns the target that the pod is evicted in.
 func (p *Preemption) targetOf(pod *cluster.Pod) *target {
-	u := &target{rank: rankPod, priority: p.view.State().PriorityOf(pod.Object)}
+	u := &target{kind: framework.PodVictim, priority: p.view.State().PriorityOf(pod.Object)}
 	u.key, u.pods = p.view.State().DisruptedWith(pod)
 	switch {
 	case u.key.Type == fwk.CompositePodGroupKeyType:
-		u.rank = rankComposite
+		u.kind = framework.CompositeVictim
 	case pod.Group != nil:
-		u.rank = rankGroup
+		u.kind = framework.GangVictim
 	}
 	for i, each := range u.pods {
 		if t := p.started(each.Object); i == 0 || t.Before(u.started) {
@@ -47,6 +42,7 @@ func (p *Preemption) targetOf(pod *cluster.Pod) *target {
 		}
 		u.priority = max(u.priority, p.view.State().PriorityOf(each.Object))
 	}
+	u.seen = u.victim()
 	return u
 }
 
@@ -55,13 +51,10 @@ func (u *target) has(g *cluster.Group) bool {
 	return slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Group == g })
 }
 
-// moreImportant orders targets, the most important first: kube-scheduler's MoreImportantVictim, and then by name.
-func moreImportant(a, b *target) int {
+// moreImportant orders targets, the most important first: by the policy, and then by name.
+func (p *Preemption) moreImportant(a, b *target) int {
 	return cmp.Or(
-		cmp.Compare(b.priority, a.priority),
-		cmp.Compare(b.rank, a.rank),
-		cmp.Compare(len(b.pods), len(a.pods)),
-		a.started.Compare(b.started),
+		p.policy().Compare(a.seen, b.seen),
 		strings.Compare(string(a.key.Type), string(b.key.Type)),
 		strings.Compare(a.key.Namespace, b.key.Namespace),
 		strings.Compare(a.key.Name, b.key.Name),

@@ -28,7 +28,8 @@ const (
 type row struct {
 	line int // in the page
 	dir  string
-	// values are functions, constants and variables. A type may be followed by a field or method: "Stateful.AppendState".
+	// values are functions, constants and variables. A type may be followed by a field or method:
+	// "Stateful.AppendState".
 	values, types []string
 }
 
@@ -60,7 +61,8 @@ func table(t *testing.T, text string) (rows []row) {
 		rows = append(rows, row{line, names(cells[1])[0], names(cells[2]), names(cells[3])})
 	}
 	if len(rows) < 4 {
-		t.Fatalf("%s has %d packages in the table below %q, want at least 4", page, len(rows), strings.TrimSpace(heading))
+		t.Fatalf("%s has %d packages in the table below %q, want at least 4",
+			page, len(rows), strings.TrimSpace(heading))
 	}
 	return rows
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
 // An Option adds to the plugins that are compiled into the program, as kube-scheduler's option of that name does:
-// WithPlugin, WithPluginResources, WithLanePolicy.
+// WithPlugin, WithPluginResources, WithLanePolicy, WithVictimPolicy.
 type Option func(*additions) error
 
 // additions are the things that options add to a program.
@@ -22,6 +23,7 @@ type additions struct {
 	plugins frameworkruntime.Registry
 	reads   map[string][]eventlog.OwnResource // by the plugin's name
 	lanes   map[string]framework.NewLanePolicy
+	victims map[string]framework.NewVictimPolicy
 }
 
 // WithPlugin adds a plugin to every command that needs the plugins of a configuration or of a log. A configuration
@@ -47,6 +49,17 @@ func WithLanePolicy(name string, factory framework.NewLanePolicy) Option {
 			return fmt.Errorf("lane policy %q is added, and Rollcall has one of that name: give it another one", name)
 		}
 		return addPolicy(added.lanes, "lane", name, factory, factory == nil)
+	}
+}
+
+// WithVictimPolicy adds a victim policy to every command. A configuration names it as victimPolicy of Coscheduling.
+// docs/PLUGINS.md says how to write one.
+func WithVictimPolicy(name string, factory framework.NewVictimPolicy) Option {
+	return func(added *additions) error {
+		if name == preemption.PriorityPolicy {
+			return fmt.Errorf("victim policy %q is added, and Rollcall has one of that name: give it another one", name)
+		}
+		return addPolicy(added.victims, "victim", name, factory, factory == nil)
 	}
 }
 
@@ -92,7 +105,7 @@ type compiledIn struct {
 // compile returns the plugins of Rollcall and of the options.
 func compile(options []Option) (compiledIn, error) {
 	added := &additions{frameworkruntime.Registry{}, map[string][]eventlog.OwnResource{},
-		map[string]framework.NewLanePolicy{}}
+		map[string]framework.NewLanePolicy{}, map[string]framework.NewVictimPolicy{}}
 	for _, option := range options {
 		if err := option(added); err != nil {
 			return compiledIn{}, err
@@ -107,7 +120,7 @@ func compile(options []Option) (compiledIn, error) {
 			return compiledIn{}, fmt.Errorf("what plugin %q reads is said, and there is no such plugin", name)
 		}
 	}
-	registry.Reads, registry.LanePolicies = added.reads, added.lanes
+	registry.Reads, registry.LanePolicies, registry.VictimPolicies = added.reads, added.lanes, added.victims
 	return compiledIn{registry, slices.Sorted(maps.Keys(added.plugins))}, nil
 }
 
