@@ -42,7 +42,7 @@ func WithPlugin(name string, factory frameworkruntime.PluginFactory) Option {
 }
 
 // WithLanePolicy adds a lane policy to every command. A configuration names it as queuePolicy of Coscheduling.
-// docs/PLUGINS.md says how to write one.
+// docs/POLICIES.md says how to write one.
 func WithLanePolicy(name string, factory framework.NewLanePolicy) Option {
 	return func(added *additions) error {
 		if slices.Contains(queuePolicies, name) {
@@ -53,7 +53,7 @@ func WithLanePolicy(name string, factory framework.NewLanePolicy) Option {
 }
 
 // WithVictimPolicy adds a victim policy to every command. A configuration names it as victimPolicy of Coscheduling.
-// docs/PLUGINS.md says how to write one.
+// docs/POLICIES.md says how to write one.
 func WithVictimPolicy(name string, factory framework.NewVictimPolicy) Option {
 	return func(added *additions) error {
 		if name == preemption.PriorityPolicy {

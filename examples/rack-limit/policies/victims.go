@@ -1,4 +1,4 @@
-// Package policies has a lane policy and a victim policy of one's own, to copy. docs/PLUGINS.md says what they may do.
+// Package policies has a lane policy and a victim policy to copy. docs/POLICIES.md explains their methods.
 package policies
 
 import (
