@@ -74,19 +74,9 @@ func (p *Preemption) accepts(by framework.Preemptor, victims []*target) bool {
 	}
 	all := make([]*framework.Victim, len(victims))
 	for i, v := range victims {
-		all[i] = v.seen
+		all[i] = &v.Victim
 	}
 	return sets.Accepts(by, all)
-}
-
-// victim returns the target as policies see it.
-func (u *target) victim() *framework.Victim {
-	v := &framework.Victim{Priority: u.priority, Started: u.started, Kind: u.kind}
-	v.Pods = make([]*v1.Pod, len(u.pods))
-	for i, p := range u.pods {
-		v.Pods[i] = p.Object
-	}
-	return v
 }
 
 // withPods returns the target with some of its pods only.
@@ -95,7 +85,6 @@ func (u *target) withPods(pods []*cluster.Pod) *target {
 		return nil
 	}
 	c := *u
-	c.pods = pods
-	c.seen = c.victim()
+	c.pods, c.Pods = pods, objects(pods)
 	return &c
 }

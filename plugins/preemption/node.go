@@ -207,7 +207,7 @@ func (p *Preemption) wanted(nodes int) int {
 // evictable returns the targets on the node that may be made to go for the pod.
 func (p *Preemption) evictable(pod *v1.Pod, node fwk.NodeInfo) []*target {
 	by, policy := p.preemptor(pod), p.policy()
-	stays := func(u *target) bool { return !policy.MayPreempt(by, u.seen) || p.spared(u) }
+	stays := func(u *target) bool { return !policy.MayPreempt(by, &u.Victim) || p.spared(u) }
 	targets := slices.DeleteFunc(p.targetsOn(node), stays)
 	if p.beyondGang(pod) != nil {
 		targets = p.sparing(targets)

@@ -37,7 +37,7 @@ func (pl *plan) findCandidates() bool {
 			pl.gone = append(pl.gone, going)
 			sorted = sorted && stay == nil // what is left of it is less important
 		}
-		if stay == nil || !pl.p.policy().MayPreempt(pl.by, u.seen) {
+		if stay == nil || !pl.p.policy().MayPreempt(pl.by, &u.Victim) {
 			continue
 		}
 		own := slices.ContainsFunc(u.pods, func(m *cluster.Pod) bool { return pl.ours[m.Object.UID] })
@@ -123,7 +123,7 @@ func (p *Preemption) checkKnown(nodes []fwk.NodeInfo) {
 	anew := p.targetsOn(nodes...)
 	slices.SortFunc(anew, p.lessImportant)
 	same := slices.EqualFunc(anew, p.known.targets, func(a, b *target) bool {
-		return a.key == b.key && a.kind == b.kind && a.priority == b.priority && slices.Equal(a.pods, b.pods)
+		return a.key == b.key && a.Kind == b.Kind && a.Priority == b.Priority && slices.Equal(a.pods, b.pods)
 	})
 	if !same {
 		panic("preemption: the targets that are remembered are others than those that there are")

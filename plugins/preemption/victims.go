@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -16,34 +15,41 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// target is what is evicted in one: a pod, or all pods of a group whose disruptionMode is all.
+// target is a pod, or all pods of a group whose disruptionMode is all: they are evicted together.
 type target struct {
-	key      fwk.EntityKey
-	kind     framework.VictimKind
-	priority int32
-	pods     []*cluster.Pod    // in a fixed order
-	started  time.Time         // the earliest
-	seen     *framework.Victim // the same as policies see it
+	framework.Victim // as policies see it
+	key              fwk.EntityKey
+	pods             []*cluster.Pod // of Victim.Pods, in the same order
 }
 
 // targetOf returns the target that the pod is evicted in.
 func (p *Preemption) targetOf(pod *cluster.Pod) *target {
-	u := &target{kind: framework.PodVictim, priority: p.view.State().PriorityOf(pod.Object)}
+	u := &target{}
+	u.Kind, u.Priority = framework.PodVictim, p.view.State().PriorityOf(pod.Object)
 	u.key, u.pods = p.view.State().DisruptedWith(pod)
 	switch {
 	case u.key.Type == fwk.CompositePodGroupKeyType:
-		u.kind = framework.CompositeVictim
+		u.Kind = framework.CompositeVictim
 	case pod.Group != nil:
-		u.kind = framework.GangVictim
+		u.Kind = framework.GangVictim
 	}
 	for i, each := range u.pods {
-		if t := p.started(each.Object); i == 0 || t.Before(u.started) {
-			u.started = t
+		if t := p.started(each.Object); i == 0 || t.Before(u.Started) {
+			u.Started = t
 		}
-		u.priority = max(u.priority, p.view.State().PriorityOf(each.Object))
+		u.Priority = max(u.Priority, p.view.State().PriorityOf(each.Object))
 	}
-	u.seen = u.victim()
+	u.Pods = objects(u.pods)
 	return u
+}
+
+// objects returns the API objects of pods.
+func objects(pods []*cluster.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		out[i] = p.Object
+	}
+	return out
 }
 
 // has reports whether a pod of the gang is among those of the target.
@@ -54,7 +60,7 @@ func (u *target) has(g *cluster.Group) bool {
 // moreImportant orders targets, the most important first: by the policy, and then by name.
 func (p *Preemption) moreImportant(a, b *target) int {
 	return cmp.Or(
-		p.policy().Compare(a.seen, b.seen),
+		p.policy().Compare(&a.Victim, &b.Victim),
 		strings.Compare(string(a.key.Type), string(b.key.Type)),
 		strings.Compare(a.key.Namespace, b.key.Namespace),
 		strings.Compare(a.key.Name, b.key.Name),
