@@ -35,10 +35,10 @@ func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 		checkNeeded(t, again)
 		was, is := s.Group("ml", "a"), again.Group("ml", "a")
 		if was != nil && (is.away != was.away || is.onlyAsked != was.onlyAsked ||
-			is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
+			is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.gangs.fallen)) {
 			t.Fatalf("restored: %d away, %d only asked, %d missing, %d fallen; before: %d, %d, %d, %d",
 				is.away, is.onlyAsked, is.counts.Missing, len(again.fallen),
-				was.away, was.onlyAsked, was.counts.Missing, len(s.fallen))
+				was.away, was.onlyAsked, was.counts.Missing, len(s.gangs.fallen))
 		}
 	})
 }
@@ -168,8 +168,8 @@ func checkNeeded(t *rapid.T, s *State) {
 		t.Fatalf("%d only asked to go; counted anew: %d", g.onlyAsked, asked)
 	}
 	fallen := g.counts.Met && g.counts.Lost+missing > 0 && g.Evicts() && placed+g.counts.Succeeded < g.Min()
-	if s.fallen[g] != fallen {
-		t.Fatalf("fallen: %v; should be %v", s.fallen[g], fallen)
+	if s.gangs.fallen[g] != fallen {
+		t.Fatalf("fallen: %v; should be %v", s.gangs.fallen[g], fallen)
 	}
 }
 

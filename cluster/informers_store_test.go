@@ -124,13 +124,13 @@ func TestObjectStoreAnswersAsTheNaiveOne(t *testing.T) {
 
 func compareStores(t *rapid.T, s *objectStore, n *naiveStore) {
 	all := n.keys(func(*v1.Pod) bool { return true })
-	if got := listedKeys(s.List()); !slices.Equal(got, all) {
+	if got := listedKeys(s.nodes.List()); !slices.Equal(got, all) {
 		t.Fatalf("List: %v, want %v", got, all)
 	}
 	if got := s.ListKeys(); !slices.Equal(got, all) {
 		t.Fatalf("ListKeys: %v, want %v", got, all)
 	}
-	for _, obj := range s.List() {
+	for _, obj := range s.nodes.List() {
 		if pod := obj.(*v1.Pod); n.objects[keyOf(pod)] != pod {
 			t.Fatalf("List holds a stale %v", keyOf(pod))
 		}
@@ -266,7 +266,7 @@ func TestObjectStoreMayBeReadByManyAtOnce(t *testing.T) {
 			s.remove(keyOf(pod))
 		}
 		readers.Go(func() {
-			all := s.List()
+			all := s.nodes.List()
 			if found, err := s.ByIndex("app", "x"); err != nil || len(found) < len(all) {
 				t.Errorf("ByIndex finds %d, List found %d before: %v", len(found), len(all), err)
 			}

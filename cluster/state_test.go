@@ -86,15 +86,15 @@ func (s testState) pod(p *v1.Pod) *Pod {
 // books is what stands where, and how many of group g are at each stage.
 func (s testState) books() string {
 	var b strings.Builder
-	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
-		p := s.pods[uid]
+	for _, uid := range slices.Sorted(maps.Keys(s.pods.byUID)) {
+		p := s.pods.byUID[uid]
 		fmt.Fprintf(&b, "%s %s", uid, p.Stage)
 		if p.Node != "" {
 			fmt.Fprintf(&b, " on %s", p.Node)
 		}
 		b.WriteString("; ")
 	}
-	for _, info := range s.listed {
+	for _, info := range s.nodes.listed {
 		fmt.Fprintf(
 			&b,
 			"%s %d; ",
@@ -230,7 +230,7 @@ func TestPodAndNodeEventsComeInAnyOrder(t *testing.T) {
 	s.DeleteNode("a")
 	_, err := s.DeletePod("early")
 	s.must(err)
-	if len(s.nodes) != 0 || !capacitiesEqual(s.free, Capacity{}) {
+	if len(s.nodes.byName) != 0 || !capacitiesEqual(s.free, Capacity{}) {
 		t.Errorf("the last pod of a node that is gone leaves %v, free %+v", s.nodes, s.free)
 	}
 	if s.DeleteNode("a") != nil {
@@ -251,7 +251,7 @@ func TestImagesAreCountedOverTheNodesThatHaveThem(t *testing.T) {
 	want := func(step string, want string) {
 		t.Helper()
 		var b strings.Builder
-		for _, info := range s.listed {
+		for _, info := range s.nodes.listed {
 			states := info.GetImageStates()
 			for _, name := range slices.Sorted(maps.Keys(states)) {
 				fmt.Fprintf(
@@ -279,8 +279,8 @@ func TestImagesAreCountedOverTheNodesThatHaveThem(t *testing.T) {
 	want("it comes back with another size", "a:y 20 bytes on 1; b:x 30 bytes on 1")
 	s.DeleteNode("a")
 	s.DeleteNode("b")
-	if len(s.images) != 0 {
-		t.Errorf("no node is left, and images are: %v", s.images)
+	if len(s.nodes.images) != 0 {
+		t.Errorf("no node is left, and images are: %v", s.nodes.images)
 	}
 }
 
@@ -598,7 +598,7 @@ func TestFreeEqualsACountOfAllNodes(t *testing.T) {
 func countAll(s *State) Capacity {
 	var total Capacity
 	// any order: sums
-	for name, n := range s.nodes {
+	for name, n := range s.nodes.byName {
 		if !n.exists {
 			continue
 		}
@@ -610,7 +610,7 @@ func countAll(s *State) Capacity {
 		}
 		left[v1.ResourceCPU] = allocatable.Cpu().MilliValue()
 		// any order: sums
-		for _, p := range s.pods {
+		for _, p := range s.pods.byUID {
 			if p.Node == name {
 				requests := p.Object.Spec.Containers[0].Resources.Requests
 				gpu := requests["example.com/gpu"]

@@ -77,8 +77,8 @@ type View interface {
 	KeptNodes() []string
 	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
 	KeptOn(node string) []*cluster.Pod
-	// PriorityOf returns a pod's priority as a part of what it belongs to.
-	PriorityOf(pod *v1.Pod) int32
+	// Gangs tells a pod's priority as a part of what it belongs to.
+	Gangs() *cluster.Gangs
 }
 
 // Kept is a nomination: room that is kept for a pod on a node.

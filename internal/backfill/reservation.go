@@ -129,7 +129,7 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	}
 	pod := needed.First()
 	if len(places) > 0 {
-		pod = p.view.Pod(places[0].UID)
+		pod = p.view.Pods().Get(places[0].UID)
 	}
 	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
 }
@@ -195,7 +195,7 @@ func (p *Planner) notFirst(profile string) *cluster.Pod {
 	}
 	for _, pod := range e.Pending() {
 		if pod.Spec.SchedulerName == profile {
-			return p.view.Pod(pod.UID)
+			return p.view.Pods().Get(pod.UID)
 		}
 	}
 	return nil
@@ -272,7 +272,7 @@ type Refusal struct {
 
 // Refusal returns what keeps the pod from nodes that have room for it; nil if it may go to any node.
 func (p *Planner) Refusal(uid types.UID) *Refusal {
-	pod := p.view.Pod(uid)
+	pod := p.view.Pods().Get(uid)
 	if refusal := p.keptAloneRefusal(pod); refusal != nil {
 		return &Refusal{Why: refusal}
 	}

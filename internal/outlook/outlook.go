@@ -7,34 +7,29 @@ import (
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // Cluster is the state that an Outlook is made of; *cluster.State implements it.
 type Cluster interface {
-	// List returns all nodes by name.
-	List() ([]fwk.NodeInfo, error)
-	// Get returns one node; the error says that it is not there.
-	Get(node string) (fwk.NodeInfo, error)
-	// Pod returns the pod of that UID, nil if there is none.
-	Pod(uid types.UID) *cluster.Pod
+	// Nodes returns the nodes with their pods.
+	Nodes() *cluster.Nodes
+	// Pods returns the pods.
+	Pods() *cluster.Pods
 	// AmountOn returns what a node has of a resource, and how much of it its pods request. Of one that the node may
 	// have as devices it has more than anybody requests.
 	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
 
-	// ChangedSince returns the places in List of the nodes that changed since the answer before gave now; ok is false
-	// if it is not known any more. Where Beyond has changed, the places are none that mean anything.
-	ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 	// Beyond returns a number that changes, among others, when a node comes or goes.
 	Beyond() uint64
 	// Allowed returns a number that changes when it becomes known of a pod that has a node when it ends.
 	Allowed() uint64
-	// StandsForDevices reports whether nodes may have the resource as devices, see AmountOn.
-	StandsForDevices(name v1.ResourceName) bool
+	// Devices tells whether nodes may have a resource as devices, see AmountOn.
+	Devices() *devices.State
 }
 
 // Projector makes Outlooks of a cluster.
@@ -149,12 +144,12 @@ func (o *Outlook) Keep(p *cluster.Pod, on string) {
 
 func (p *Projector) nodes(within []string) []fwk.NodeInfo {
 	if within == nil {
-		nodes, _ := p.cluster.List()
+		nodes, _ := p.cluster.Nodes().List()
 		return nodes
 	}
 	nodes := make([]fwk.NodeInfo, 0, len(within))
 	for _, name := range within {
-		if info, err := p.cluster.Get(name); err == nil {
+		if info, err := p.cluster.Nodes().Get(name); err == nil {
 			nodes = append(nodes, info)
 		}
 	}
@@ -166,7 +161,7 @@ func (p *Projector) nodes(within []string) []fwk.NodeInfo {
 func (o *Outlook) addEndings(node int, info fwk.NodeInfo) {
 	first := len(o.ends)
 	for _, running := range info.GetPods() {
-		p := o.projector.cluster.Pod(running.GetPod().UID)
+		p := o.projector.cluster.Pods().Get(running.GetPod().UID)
 		at, ok := EndOf(p)
 		if !ok {
 			continue

@@ -73,7 +73,7 @@ func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group)
 		gangs:    g.Unit(),
 		whole:    g.Composite(),
 		ours:     map[types.UID]bool{},
-		priority: p.view.State().PriorityOf(pod),
+		priority: p.view.State().Gangs().PriorityOf(pod),
 
 		nodesFirst: g.ChoosesNodesFirst(),
 	}
@@ -198,7 +198,7 @@ func (pl *plan) compareMembers() {
 	var first *v1.Pod
 	var claims string
 	for _, g := range pl.gangs {
-		for _, m := range pl.p.view.State().Placeable(g) {
+		for _, m := range pl.p.view.State().Gangs().Placeable(g) {
 			own, shared := pl.p.claimsOf(m.Object)
 			if first == nil {
 				first, claims = m.Object, own

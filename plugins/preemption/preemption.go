@@ -134,7 +134,7 @@ func (p *Preemption) PostFilter(
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	p.view.State().Devices().AllowSearch(maxDeviceSteps)
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
-		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
+		if g := p.view.State().Gangs().Of(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin
 			if !refused && !p.endsAttempt(g) {
 				return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -197,7 +197,7 @@ func (p *Preemption) started(pod *v1.Pod) time.Time {
 func (p *Preemption) yields(priority int32, nodes ...string) (out []Nomination) {
 	for _, node := range nodes {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
-			if pod := info.GetPod(); p.view.State().PriorityOf(pod) < priority {
+			if pod := info.GetPod(); p.view.State().Gangs().PriorityOf(pod) < priority {
 				out = append(out, Nomination{UID: pod.UID})
 			}
 		}

@@ -33,7 +33,7 @@ const (
 
 // targetOf returns the target that the pod is evicted in.
 func (p *Preemption) targetOf(pod *cluster.Pod) *target {
-	u := &target{rank: rankPod, priority: p.view.State().PriorityOf(pod.Object)}
+	u := &target{rank: rankPod, priority: p.view.State().Gangs().PriorityOf(pod.Object)}
 	u.key, u.pods = p.view.State().DisruptedWith(pod)
 	switch {
 	case u.key.Type == fwk.CompositePodGroupKeyType:
@@ -45,7 +45,7 @@ func (p *Preemption) targetOf(pod *cluster.Pod) *target {
 		if t := p.started(each.Object); i == 0 || t.Before(u.started) {
 			u.started = t
 		}
-		u.priority = max(u.priority, p.view.State().PriorityOf(each.Object))
+		u.priority = max(u.priority, p.view.State().Gangs().PriorityOf(each.Object))
 	}
 	return u
 }
@@ -73,7 +73,7 @@ func (p *Preemption) targetsOn(nodes ...fwk.NodeInfo) (targets []*target) {
 	seen := map[fwk.EntityKey]bool{}
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
-			pod := p.view.State().Pod(info.GetPod().UID)
+			pod := p.view.State().Pods().Get(info.GetPod().UID)
 			if pod == nil {
 				continue
 			}
