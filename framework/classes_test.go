@@ -243,7 +243,7 @@ func TestPodsThatNoTermConcernsHaveRankings(t *testing.T) {
 		hostile := stranger.DeepCopy()
 		hostile.Name, hostile.UID = fmt.Sprint("hostile-", i), types.UID(fmt.Sprint("hostile-", i))
 		for at := range w.nodes {
-			if name := fmt.Sprintf("node-%02d", at); w.state.Node(name).Labels["zone"] == zone {
+			if name := fmt.Sprintf("node-%02d", at); w.state.Nodes().Object(name).Labels["zone"] == zone {
 				w.assume(hostile, name)
 				break
 			}

@@ -77,7 +77,7 @@ func (w *memoWorld) besideAffinity() {
 func (w *memoWorld) leaving() map[string][]fwk.PodInfo {
 	gone := map[string][]fwk.PodInfo{}
 	for _, uid := range w.placed {
-		if p := w.state.Pod(uid); w.g.oneIn(6) {
+		if p := w.state.Pods().Get(uid); w.g.oneIn(6) {
 			gone[p.Node] = append(gone[p.Node], p.Info())
 		}
 	}

@@ -62,7 +62,7 @@ func (w *memoWorld) rehearse(step int) (diff string) {
 	defer a.End()
 	defer b.End()
 	for _, uid := range w.placed[:min(len(w.placed), 5)] {
-		info := w.state.Pod(uid).Info()
+		info := w.state.Pods().Get(uid).Info()
 		if err := errors.Join(a.RemovePod(info), b.RemovePod(info)); err != nil {
 			w.t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func (w *memoWorld) profile(name string, registry framework.Registry, version fu
 	cfg.Profiles[0].SchedulerName = name
 	p, err := framework.NewProfile(w.ctx, registry, cfg.Profiles[0], framework.World{
 		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: w.state.Devices(), Version: version,
-		Changed:  w.state.ChangedSince,
+		Changed:  w.state.Nodes().ChangedSince,
 		Reserved: w.reserved, Nominator: &w.nominations,
 	})
 	if err != nil {
@@ -217,7 +217,7 @@ func (w *memoWorld) change(step int) {
 
 // relabel changes a node's labels, taints and amounts, but not its images, so that memos stay valid.
 func (w *memoWorld) relabel() {
-	node := w.state.Node(fmt.Sprintf("node-%02d", w.g.IntN(w.nodes))).DeepCopy()
+	node := w.state.Nodes().Object(fmt.Sprintf("node-%02d", w.g.IntN(w.nodes))).DeepCopy()
 	images := node.Status.Images
 	*node = *w.node(node.Name)
 	node.Status.Images = images

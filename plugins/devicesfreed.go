@@ -96,7 +96,7 @@ func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []f
 		return
 	}
 	for _, node := range nodes {
-		actual, err := state.Get(node.Node().Name)
+		actual, err := state.Nodes().Get(node.Node().Name)
 		if err != nil {
 			continue
 		}
@@ -131,7 +131,7 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 	if state == nil {
 		return nil
 	}
-	actual, err := state.Get(node.Node().Name)
+	actual, err := state.Nodes().Get(node.Node().Name)
 	if err != nil {
 		return nil
 	}
@@ -167,13 +167,13 @@ func podsOn(node fwk.NodeInfo) map[types.UID]bool {
 
 // rehearsed reports whether a rehearsal lasts.
 func (p *boundedDevices) rehearsed() bool {
-	_, actual := p.handle.SnapshotSharedLister().NodeInfos().(*cluster.State)
+	_, actual := p.handle.SnapshotSharedLister().NodeInfos().(*cluster.Nodes)
 	return !actual
 }
 
 // holdsPlace reports whether the pod waits on a node, which a rehearsal gives back with its devices.
 func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
-	own := state.Pod(pod.UID)
+	own := state.Pods().Get(pod.UID)
 	return own != nil && own.Stage == cluster.Waiting
 }
 
@@ -199,13 +199,13 @@ func (p *boundedDevices) beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
 // placedAgain returns the pods of the pod's own gangs that wait on the node, and that a rehearsal has placed there
 // again: they get their devices again.
 func (p *boundedDevices) placedAgain(state *cluster.State, pod *v1.Pod, staged, actual fwk.NodeInfo) (pods []*v1.Pod) {
-	g := state.GroupOf(pod)
+	g := state.Gangs().Of(pod)
 	if g == nil || staged == actual {
 		return nil
 	}
 	for _, info := range staged.GetPods() {
 		member := info.GetPod()
-		known := state.Pod(member.UID)
+		known := state.Pods().Get(member.UID)
 		if known != nil && known.Stage == cluster.Waiting && known.Group != nil && has(actual, member.UID) &&
 			known.Group.Mode() != cluster.NonStrict && slices.Contains(g.Unit(), known.Group) &&
 			(len(member.Spec.ResourceClaims) > 0 || p.wantsMade(member)) {
@@ -222,7 +222,7 @@ func has(node fwk.NodeInfo, uid types.UID) bool {
 // stays returns a predicate: does this user of a claim keep its devices while the scheduler searches a node for pod?
 func (o *otherNode) stays(pod *v1.Pod) func(types.UID) bool {
 	return func(uid types.UID) bool {
-		user := o.cluster.Pod(uid)
+		user := o.cluster.Pods().Get(uid)
 		switch {
 		case user == nil:
 			return false
@@ -242,7 +242,7 @@ func (o *otherNode) stays(pod *v1.Pod) func(types.UID) bool {
 // gone?
 func (o *otherNode) remains(pod *v1.Pod) func(types.UID) bool {
 	stays := o.stays(pod)
-	return func(uid types.UID) bool { return stays(uid) && !o.cluster.Leaves(uid) }
+	return func(uid types.UID) bool { return stays(uid) && !o.cluster.Pods().Leaves(uid) }
 }
 
 // filter is Filter of the pod.
@@ -298,7 +298,7 @@ func (o *otherNode) staysFor(pod *v1.Pod) func(types.UID) bool {
 		return stays
 	}
 	return func(uid types.UID) bool {
-		user := o.cluster.Pod(uid)
+		user := o.cluster.Pods().Get(uid)
 		return user == nil || user.Stage != cluster.Waiting || stays(uid)
 	}
 }

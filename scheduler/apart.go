@@ -26,7 +26,7 @@ type area struct{ key, value string }
 // another pod to it, or to a node of the same topology value, and the two pods must be apart. It is nil if it refuses
 // no node.
 func (n *nominations) apartFrom(pod *v1.Pod, namespaces corelisters.NamespaceLister) func(fwk.NodeInfo) *fwk.Status {
-	p := n.entities.cluster.Pod(pod.UID)
+	p := n.entities.cluster.Pods().Get(pod.UID)
 	if len(n.own) == 0 || p == nil || p.Object.Spec.NodeName != "" {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (n *nominations) apartFrom(pod *v1.Pod, namespaces corelisters.NamespaceLis
 	var taken []area
 	// any order: each area is refused for the same reason
 	for uid := range others {
-		other, node := n.entities.cluster.Pod(uid), n.entities.cluster.Node(n.nodes[uid])
+		other, node := n.entities.cluster.Pods().Get(uid), n.entities.cluster.Nodes().Object(n.nodes[uid])
 		if other == nil || node == nil {
 			continue
 		}

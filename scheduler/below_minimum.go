@@ -17,7 +17,7 @@ import (
 // A member that was evicted for pods that no longer wait may stay. While the gang would have its minimum with these
 // members, evictFallen waits for the results of their evictions.
 func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
-	fallen := m.cluster.Fallen()
+	fallen := m.cluster.Gangs().Fallen()
 	if len(fallen) == 0 {
 		return eventlog.Decision{}, false
 	}
@@ -54,7 +54,7 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 func (m *Machine) mayStay() map[*cluster.Group]int {
 	counts := map[*cluster.Group]int{}
 	for _, x := range m.Unwanted() {
-		if p := m.cluster.Pod(x.UID); p != nil && p.Group != nil && p.OnlyAsked() {
+		if p := m.cluster.Pods().Get(x.UID); p != nil && p.Group != nil && p.OnlyAsked() {
 			counts[p.Group]++
 		}
 	}

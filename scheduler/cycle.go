@@ -27,7 +27,7 @@ type cycle struct {
 
 func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
 	c := &cycle{m: m, profile: m.profiles.of(pod), state: framework.NewCycleState(), trace: trace}
-	c.d = m.decisionOn(m.cluster.Pod(pod.UID))
+	c.d = m.decisionOn(m.cluster.Pods().Get(pod.UID))
 	c.d.Nominated = m.nominated.nodeOf(pod.UID)
 	c.pod = m.asNominated(pod)
 	return c
@@ -35,7 +35,7 @@ func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
 
 func (c *cycle) run() eventlog.Decision {
 	m, pod, waiting := c.m, c.pod, c.m.waits.pods
-	if m.cluster.Pod(pod.UID).Stage == cluster.Bound {
+	if m.cluster.Pods().Get(pod.UID).Stage == cluster.Bound {
 		return c.runResize()
 	}
 	m.profiles.forgetVolumes(c.profile)
@@ -55,7 +55,7 @@ func (c *cycle) run() eventlog.Decision {
 	}
 	m.waits.takeVerdicts(&c.d)
 	c.noteActivated()
-	m.topology.note(&c.d, m.cluster.Pod(pod.UID))
+	m.topology.note(&c.d, m.cluster.Pods().Get(pod.UID))
 	if c.d.Node != "" {
 		c.d.Nominated = "" // the decision does not change the nomination
 		// Plugins take their reservations back, because only Apply changes the state. The gang plugin's Unreserve
@@ -175,7 +175,7 @@ func (c *cycle) propose() bool {
 		return false
 	}
 	for _, uid := range proposal.Victims {
-		if p := c.m.cluster.Pod(uid); p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
+		if p := c.m.cluster.Pods().Get(uid); p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
 			c.d.Victims = append(c.d.Victims, uid)
 		}
 	}
@@ -197,7 +197,7 @@ func (c *cycle) placed(node string) *v1.Pod {
 // nominated node is outside the domain of the pod's gang, plugins see no nomination.
 func (m *Machine) asNominated(pod *v1.Pod) *v1.Pod {
 	node := m.nominated.nodeOf(pod.UID)
-	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
+	if g := m.cluster.Gangs().Of(pod); node != "" && g != nil && g.HasTopology() {
 		if d, why := m.topology.domainOf(g); why != "" || d != nil && !d.nodes[node] {
 			node = ""
 		}

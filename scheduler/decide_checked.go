@@ -17,7 +17,7 @@ const (
 
 // decideChecked decides twice, the second time without memos, and panics if the answers differ or the state changed.
 func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool) {
-	if nodes, _ := m.cluster.List(); m.cluster.Pods()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
+	if nodes, _ := m.cluster.Nodes().List(); m.cluster.Pods().Len()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
 		return m.decide(trace)
 	}
 	before := m.Hash()

@@ -37,11 +37,11 @@ func keyOfGang(g *cluster.Group) queue.Key {
 func (n *entities) gangsOf(key queue.Key) []*cluster.Group {
 	switch key.Type {
 	case fwk.PodGroupKeyType:
-		if g := n.cluster.Group(key.Namespace, key.Name); g != nil {
+		if g := n.cluster.Gangs().Named(key.Namespace, key.Name); g != nil {
 			return []*cluster.Group{g}
 		}
 	case fwk.CompositePodGroupKeyType:
-		if c := n.cluster.Composite(key.Namespace, key.Name); c != nil {
+		if c := n.cluster.Gangs().Composite(key.Namespace, key.Name); c != nil {
 			return c.Gangs()
 		}
 	}
@@ -51,14 +51,14 @@ func (n *entities) gangsOf(key queue.Key) []*cluster.Group {
 // compositeOf returns the composite of an entity, nil for other entities.
 func (n *entities) compositeOf(e *queue.Entity) *cluster.Composite {
 	if key := e.Key(); key.Type == fwk.CompositePodGroupKeyType {
-		return n.cluster.Composite(key.Namespace, key.Name)
+		return n.cluster.Gangs().Composite(key.Namespace, key.Name)
 	}
 	return nil
 }
 
 // partOf is the queue's Part: the name of the gang that a member of a composite belongs to.
 func (n *entities) partOf(pod *v1.Pod) string {
-	if name, ok := n.cluster.GangOf(pod); ok {
+	if name, ok := n.cluster.Gangs().NameOf(pod); ok {
 		return name.String()
 	}
 	return ""
@@ -80,7 +80,7 @@ func (n *entities) left(g *cluster.Group) int {
 // unitOf returns the key of the entity to which the gangs directly below a CompositePodGroup belong. It returns false
 // if there is none.
 func (n *entities) unitOf(namespace, composite string) (key queue.Key, ok bool) {
-	c := n.cluster.UnitOf(namespace, composite)
+	c := n.cluster.Gangs().UnitOf(namespace, composite)
 	if c == nil {
 		return queue.Key{}, false
 	}
@@ -97,7 +97,7 @@ type gangFacts struct {
 }
 
 func (n *entities) factsOf(name types.NamespacedName) gangFacts {
-	g := n.cluster.Group(name.Namespace, name.Name)
+	g := n.cluster.Gangs().Named(name.Namespace, name.Name)
 	if g == nil {
 		return gangFacts{min: 1, key: fwk.PodGroupKey(name.Namespace, name.Name)}
 	}
@@ -118,11 +118,11 @@ func (n *entities) recheckGang(name types.NamespacedName, before gangFacts) {
 		return
 	}
 	if after.key != before.key {
-		n.rekey(n.cluster.Group(name.Namespace, name.Name))
+		n.rekey(n.cluster.Gangs().Named(name.Namespace, name.Name))
 		n.recheck(before.key)
 	}
 	n.recheck(after.key)
-	for _, c := range n.cluster.CompositesNaming(name) {
+	for _, c := range n.cluster.Gangs().CompositesNaming(name) {
 		n.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
 	}
 	if after.declared && before.declared && after.min < before.min {
@@ -155,7 +155,7 @@ func (n *entities) recheck(key queue.Key) { n.queue.Recheck(key) }
 // recompose makes the queue recheck the gangs below a CompositePodGroup that came, changed or went, and the entity to
 // which they belonged before.
 func (n *entities) recompose(namespace, name string, before *queue.Key) {
-	for _, g := range n.cluster.GangsNaming(namespace, name) {
+	for _, g := range n.cluster.Gangs().Below(namespace, name) {
 		n.rekey(g)
 		n.recheck(keyOfGang(g))
 		n.queue.Retry(keyOfGang(g))
@@ -178,11 +178,11 @@ func (n *entities) dequeue(uid types.UID) {
 func (n *entities) priorityOf(key queue.Key) (int32, bool) {
 	switch key.Type {
 	case fwk.PodGroupKeyType:
-		if g := n.cluster.Group(key.Namespace, key.Name); g != nil {
+		if g := n.cluster.Gangs().Named(key.Namespace, key.Name); g != nil {
 			return g.Priority()
 		}
 	case fwk.CompositePodGroupKeyType:
-		if c := n.cluster.Composite(key.Namespace, key.Name); c != nil {
+		if c := n.cluster.Gangs().Composite(key.Namespace, key.Name); c != nil {
 			return c.Priority()
 		}
 	}
@@ -214,10 +214,10 @@ func (n *entities) regroup(res eventlog.Resource, namespace, name string, before
 	case eventlog.CompositePodGroups:
 		n.recompose(namespace, name, before.unit)
 	case eventlog.PriorityClasses:
-		for _, g := range n.cluster.GroupsOfClass(name) {
+		for _, g := range n.cluster.Gangs().OfClass(name) {
 			n.recheck(keyOfGang(g))
 		}
-		for _, c := range n.cluster.CompositesOfClass(name) {
+		for _, c := range n.cluster.Gangs().CompositesOfClass(name) {
 			if unit, ok := n.unitOf(c.Namespace, c.Name); ok {
 				n.recheck(unit)
 				continue
@@ -253,7 +253,7 @@ func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
 	}
 	key := n.keyOf(p)
 	switch {
-	case !n.cluster.MayBePlaced(p):
+	case !p.MayBePlaced():
 		n.dequeue(p.Object.UID)
 		n.recheckGroup(p)
 		n.retryGang(p)
@@ -271,7 +271,7 @@ func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
 
 // markPending makes a pod that lost its node wait for another node, unless it is being deleted or evicted.
 func (n *entities) markPending(key queue.Key, p *cluster.Pod) {
-	if !n.cluster.MayBePlaced(p) {
+	if !p.MayBePlaced() {
 		n.queue.Delete(key, p.Object.UID)
 		n.recheckGroup(p)
 		return

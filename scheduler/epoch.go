@@ -153,12 +153,12 @@ func (m *Machine) reconfigure(data []byte) error {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
 	m.queue.SetTime(m.at.now)
-	for _, p := range m.cluster.AllPods() {
+	for _, p := range m.cluster.Pods().All() {
 		if m.entities.awaitsResize(p) {
 			m.queue.Add(resizeKey(p), p.Object)
 		}
 		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil ||
-			p.Stage == cluster.Pending && !m.cluster.MayBePlaced(p) {
+			p.Stage == cluster.Pending && !p.MayBePlaced() {
 			continue
 		}
 		key := m.entities.keyOf(p)
@@ -176,7 +176,7 @@ func (m *Machine) reconfigure(data []byte) error {
 // objectIn returns a function that returns the pod of a UID, nil if there is none.
 func objectIn(c *cluster.State) func(types.UID) *v1.Pod {
 	return func(uid types.UID) *v1.Pod {
-		if p := c.Pod(uid); p != nil {
+		if p := c.Pods().Get(uid); p != nil {
 			return p.Object
 		}
 		return nil

@@ -51,7 +51,7 @@ func (m *Machine) endGiveBacks() {
 
 // idleClaims returns the claims that an effect asks to give back.
 func (m *Machine) idleClaims(x *Effect) []eventlog.DeviceClaim {
-	g := m.cluster.Group(x.Namespace, x.Name)
+	g := m.cluster.Gangs().Named(x.Namespace, x.Name)
 	if g == nil {
 		return nil
 	}

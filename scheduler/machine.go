@@ -167,7 +167,7 @@ func (m *Machine) EffectsAfter(seq uint64) []Effect {
 		case GiveBack:
 			x.Devices = m.idleClaims(x)
 		case Bind:
-			if p := m.cluster.Pod(x.UID); p != nil && p.Stage == cluster.Binding {
+			if p := m.cluster.Pods().Get(x.UID); p != nil && p.Stage == cluster.Binding {
 				x.Devices = p.Devices
 			} else {
 				x.Devices = m.cluster.Devices().Unresolved(x.UID)
@@ -180,7 +180,7 @@ func (m *Machine) EffectsAfter(seq uint64) []Effect {
 // GangEntity returns the queue's entity of the gang with that name: the gang itself, or all gangs that are admitted
 // with it. It returns nil if no member of the gang is in the queue.
 func (m *Machine) GangEntity(namespace, name string) *queue.Entity {
-	g := m.cluster.Group(namespace, name)
+	g := m.cluster.Gangs().Named(namespace, name)
 	if g == nil || m.queue == nil {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (m *Machine) AnyKept() bool { return m.nominated.AnyNominated() }
 // KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated to it.
 func (m *Machine) KeptOn(node string) (pods []*cluster.Pod) {
 	for _, info := range m.nominated.NominatedPodsForNode(node) {
-		pods = append(pods, m.cluster.Pod(info.GetPod().UID))
+		pods = append(pods, m.cluster.Pods().Get(info.GetPod().UID))
 	}
 	return pods
 }

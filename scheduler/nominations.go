@@ -74,7 +74,7 @@ func newNominations() *nominations {
 // exist the nomination ends.
 func (n *nominations) set(uid types.UID, node string) {
 	old := n.nodes[uid]
-	if node != "" && n.entities.cluster.Node(node) == nil {
+	if node != "" && n.entities.cluster.Nodes().Object(node) == nil {
 		node = ""
 	}
 	if old == node {
@@ -106,10 +106,10 @@ func (n *nominations) set(uid types.UID, node string) {
 
 // free notes that room is no longer kept on the node, unless the pod has it now.
 func (n *nominations) free(uid types.UID, node string) {
-	if p := n.entities.cluster.Pod(uid); p != nil && n.wantsDevices(p) {
+	if p := n.entities.cluster.Pods().Get(uid); p != nil && n.wantsDevices(p) {
 		n.freedDevices = true
 	}
-	if p := n.entities.cluster.Pod(uid); p != nil && p.Node != node && n.entities.cluster.Node(node) != nil {
+	if p := n.entities.cluster.Pods().Get(uid); p != nil && p.Node != node && n.entities.cluster.Nodes().Object(node) != nil {
 		n.freed = append(n.freed, p.InfoOn(node).GetPod())
 	}
 }
@@ -122,7 +122,7 @@ func (n *nominations) wantsDevices(p *cluster.Pod) bool {
 
 // counts reports whether room is kept for the pod now.
 func (n *nominations) counts(uid types.UID) bool {
-	p := n.entities.cluster.Pod(uid)
+	p := n.entities.cluster.Pods().Get(uid)
 	if p == nil || p.Stage != cluster.Pending {
 		return false
 	}
@@ -153,14 +153,16 @@ func (n *nominations) AnyNominated() bool {
 func (n *nominations) NominatedPodsForNode(node string) (pods []fwk.PodInfo) {
 	for _, uid := range n.byNode[node] {
 		if n.counts(uid) {
-			pods = append(pods, n.entities.cluster.Pod(uid).Info())
+			pods = append(pods, n.entities.cluster.Pods().Get(uid).Info())
 		}
 	}
 	return pods
 }
 
 // PriorityOf returns the priority that counts between nominated pods and others.
-func (n *nominations) PriorityOf(pod *v1.Pod) int32 { return n.entities.cluster.PriorityOf(pod) }
+func (n *nominations) PriorityOf(pod *v1.Pod) int32 {
+	return n.entities.cluster.Gangs().PriorityOf(pod)
+}
 
 // AddNominatedPod implements fwk.PodNominator; it does nothing.
 func (n *nominations) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
@@ -178,7 +180,7 @@ func (n *nominations) apply(key queue.Key, d *eventlog.Decision) {
 		n.nominate(d.UID, d.Nominated, len(d.Victims) > 0)
 	}
 	for _, nomination := range d.Nominations {
-		p := n.entities.cluster.Pod(nomination.UID)
+		p := n.entities.cluster.Pods().Get(nomination.UID)
 		if p == nil || p.Stage == cluster.Bound {
 			continue
 		}
@@ -196,7 +198,7 @@ func (n *nominations) nominate(uid types.UID, node string, renew bool) {
 	n.set(uid, node)
 	if renew && n.nodes[uid] != "" && !n.own[uid] {
 		n.own[uid] = true
-		n.noteTerms(n.entities.cluster.Pod(uid))
+		n.noteTerms(n.entities.cluster.Pods().Get(uid))
 		n.changes++
 		n.forgetIndex()
 	}
@@ -241,7 +243,7 @@ func (n *nominations) byEntity() (map[queue.Key][]backfill.Kept, []*queue.Entity
 	n.index = &nominatedEntities{kept: map[queue.Key][]backfill.Kept{}}
 	for _, node := range slices.Sorted(maps.Keys(n.byNode)) {
 		for _, uid := range n.byNode[node] {
-			p, e := n.entities.cluster.Pod(uid), n.entities.queue.Find(uid)
+			p, e := n.entities.cluster.Pods().Get(uid), n.entities.queue.Find(uid)
 			if p == nil || e == nil {
 				continue
 			}
@@ -309,7 +311,7 @@ func (n *nominations) hasOwnIn(g *cluster.Group) bool {
 // KeepsFrom implements framework.Keeper: it reports whether the room kept for a nominated pod is not free for another
 // pod.
 func (n *nominations) KeepsFrom(kept, other *v1.Pod) bool {
-	p, o := n.entities.cluster.Pod(kept.UID), n.entities.cluster.Pod(other.UID)
+	p, o := n.entities.cluster.Pods().Get(kept.UID), n.entities.cluster.Pods().Get(other.UID)
 	if p == nil || o == nil || n.planner == nil {
 		return n.PriorityOf(kept) >= n.PriorityOf(other)
 	}
@@ -323,7 +325,7 @@ func (n *nominations) followObject(old, pod *v1.Pod) {
 	if old != nil {
 		before = old.Status.NominatedNodeName
 	}
-	if p := n.entities.cluster.Pod(pod.UID); !n.entities.cluster.MayBePlaced(p) || n.entities.profiles.of(pod) == nil {
+	if p := n.entities.cluster.Pods().Get(pod.UID); !p.MayBePlaced() || n.entities.profiles.of(pod) == nil {
 		n.set(pod.UID, "")
 		return
 	}
@@ -353,8 +355,8 @@ func (n *nominations) joinNode(name string) {
 	}
 	slices.Sort(pods)
 	for _, uid := range pods {
-		p := n.entities.cluster.Pod(uid)
-		if p != nil && p.Stage == cluster.Pending && n.entities.cluster.MayBePlaced(p) &&
+		p := n.entities.cluster.Pods().Get(uid)
+		if p != nil && p.Stage == cluster.Pending && p.MayBePlaced() &&
 			n.entities.profiles.of(p.Object) != nil {
 			n.set(uid, name)
 		}
@@ -365,7 +367,7 @@ func (n *nominations) joinNode(name string) {
 func (n *nominations) forgetNode(name string) {
 	for _, uid := range slices.Clone(n.byNode[name]) {
 		n.set(uid, "")
-		if p := n.entities.cluster.Pod(uid); p != nil {
+		if p := n.entities.cluster.Pods().Get(uid); p != nil {
 			n.entities.queue.Retry(n.entities.keyOf(p))
 		}
 	}
@@ -374,7 +376,7 @@ func (n *nominations) forgetNode(name string) {
 // forgetStrangers ends the nominations of pods that no profile schedules any longer.
 func (n *nominations) forgetStrangers() {
 	for _, uid := range slices.Sorted(maps.Keys(n.nodes)) {
-		if p := n.entities.cluster.Pod(uid); p == nil || n.entities.profiles.of(p.Object) == nil {
+		if p := n.entities.cluster.Pods().Get(uid); p == nil || n.entities.profiles.of(p.Object) == nil {
 			n.set(uid, "")
 		}
 	}
@@ -401,7 +403,7 @@ func (n *nominations) restore(r *canonical.Reader) {
 			if r.Err() != nil {
 				return
 			}
-			if n.entities.cluster.Pod(uid) == nil {
+			if n.entities.cluster.Pods().Get(uid) == nil {
 				r.Fail("uid", fmt.Errorf("no pod %q is there to be nominated", uid))
 				return
 			}
@@ -409,7 +411,7 @@ func (n *nominations) restore(r *canonical.Reader) {
 			n.counted[uid] = flags[0]
 			if flags[1] {
 				n.own[uid] = true
-				n.noteTerms(n.entities.cluster.Pod(uid))
+				n.noteTerms(n.entities.cluster.Pods().Get(uid))
 			}
 			n.notePriority(uid)
 		}
@@ -422,7 +424,7 @@ func (n *nominations) restoreNamed() {
 	named := func(p *cluster.Pod) bool {
 		return p.Object.Spec.NodeName == "" && p.Object.Status.NominatedNodeName != ""
 	}
-	for _, p := range n.entities.cluster.PodsThat(named) {
+	for _, p := range n.entities.cluster.Pods().That(named) {
 		n.noteNamed(p.Object)
 	}
 }

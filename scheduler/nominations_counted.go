@@ -42,7 +42,7 @@ func (n *nominations) followClaim(entry eventlog.Entry) {
 	}
 	// any order: one is enough
 	for uid := range n.nodes {
-		if p := n.entities.cluster.Pod(uid); p != nil && n.counts(uid) && devices.Uses(p.Object, d.Namespace, d.Name) {
+		if p := n.entities.cluster.Pods().Get(uid); p != nil && n.counts(uid) && devices.Uses(p.Object, d.Namespace, d.Name) {
 			n.freedDevices = true
 		}
 	}
@@ -96,11 +96,11 @@ func (n *nominations) checkCounted() {
 	// any order: each by itself
 	for uid := range n.nodes {
 		if counts := n.counts(uid); n.counted[uid] != counts ||
-			counts && n.priorities[uid] != n.PriorityOf(n.entities.cluster.Pod(uid).Object) {
+			counts && n.priorities[uid] != n.PriorityOf(n.entities.cluster.Pods().Get(uid).Object) {
 			panic(fmt.Sprintf("scheduler: nominated pod %s counts: %v, with priority %d; recount missed it",
 				uid, counts, n.priorities[uid]))
 		}
-		if p := n.entities.cluster.Pod(uid); p != nil && n.repels(p) != n.repelling[uid] {
+		if p := n.entities.cluster.Pods().Get(uid); p != nil && n.repels(p) != n.repelling[uid] {
 			panic(fmt.Sprintf("scheduler: nominated pod %s has required anti-affinity: %v; recount missed it",
 				uid, n.repels(p)))
 		}
@@ -112,7 +112,7 @@ func (n *nominations) notePriority(uid types.UID) {
 	if !n.counted[uid] {
 		return
 	}
-	priority := n.PriorityOf(n.entities.cluster.Pod(uid).Object)
+	priority := n.PriorityOf(n.entities.cluster.Pods().Get(uid).Object)
 	if was, known := n.priorities[uid]; !known || was != priority {
 		n.changes++
 		n.priorities[uid] = priority

@@ -211,8 +211,8 @@ func (all *profiles) victimsBelow(e *queue.Entity) (priority int32, known bool) 
 
 // mayPreempt reports whether the victim policy lets one pod preempt another.
 func (m *Machine) mayPreempt(by, victim *cluster.Pod) bool {
-	p := framework.Preemptor{Pod: by.Object, Priority: m.cluster.PriorityOf(by.Object)}
-	v := &framework.Victim{Pods: []*v1.Pod{victim.Object}, Priority: m.cluster.PriorityOf(victim.Object),
+	p := framework.Preemptor{Pod: by.Object, Priority: m.cluster.Gangs().PriorityOf(by.Object)}
+	v := &framework.Victim{Pods: []*v1.Pod{victim.Object}, Priority: m.cluster.Gangs().PriorityOf(victim.Object),
 		Started: m.at.now.Std(), Kind: framework.PodVictim}
 	if victim.Group != nil {
 		v.Kind = framework.GangVictim
@@ -244,11 +244,11 @@ func (v policyView) SharedInformerFactory() informers.SharedInformerFactory {
 }
 
 // PriorityOf implements framework.PolicyView.
-func (v policyView) PriorityOf(pod *v1.Pod) int32 { return v.m.cluster.PriorityOf(pod) }
+func (v policyView) PriorityOf(pod *v1.Pod) int32 { return v.m.cluster.Gangs().PriorityOf(pod) }
 
 // GangOf implements framework.PolicyView.
 func (v policyView) GangOf(pod *v1.Pod) (_ framework.Gang, ok bool) {
-	g := v.m.cluster.GroupOf(pod)
+	g := v.m.cluster.Gangs().Of(pod)
 	if g == nil {
 		return framework.Gang{}, false
 	}

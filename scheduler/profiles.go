@@ -110,7 +110,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Waiting:   m.waits.pods,
 		Nominator: m.nominated,
 		Version:   m.cluster.Beyond,
-		Changed:   m.cluster.ChangedSince,
+		Changed:   m.cluster.Nodes().ChangedSince,
 		Claims:    m.cluster.Devices().AppendClaims,
 		Removed:   cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
@@ -356,7 +356,7 @@ func (g *gangsOfProfile) TakesCleared(pods []*cluster.Pod, wanted int, priority 
 	}
 	// any order: one is enough
 	for uid := range m.effects.evicting {
-		if p := m.cluster.Pod(uid); p != nil && p.Node != "" && p.CountedPriority() >= priority {
+		if p := m.cluster.Pods().Get(uid); p != nil && p.Node != "" && p.CountedPriority() >= priority {
 			return true
 		}
 	}
@@ -389,7 +389,9 @@ func (g *gangsOfProfile) InVain(uid types.UID) (nodes []string, exhausted bool) 
 }
 
 // GroupOf implements framework.Gangs.
-func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }
+func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group {
+	return g.machine.cluster.Gangs().Of(pod)
+}
 
 // Left implements framework.Gangs.
 func (g *gangsOfProfile) Left(group *cluster.Group) int { return g.machine.entities.left(group) }

@@ -61,7 +61,7 @@ func (v planView) KeptNodes() []string {
 func (v planView) KeptOn(node string) (pods []*cluster.Pod) {
 	for _, uid := range v.nominated.byNode[node] {
 		if v.nominated.counts(uid) {
-			pods = append(pods, v.Pod(uid))
+			pods = append(pods, v.Pods().Get(uid))
 		}
 	}
 	return pods
@@ -263,7 +263,7 @@ func (m *Machine) failedAttempt(entry eventlog.Entry) (key queue.Key, ok bool) {
 	if !isDecision || d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
 		return queue.Key{}, false
 	}
-	p := m.cluster.Pod(d.UID)
+	p := m.cluster.Pods().Get(d.UID)
 	if p == nil {
 		return queue.Key{}, false
 	}

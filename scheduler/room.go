@@ -64,7 +64,7 @@ func (r *roomCheck) hasForAll(e *queue.Entity) bool {
 		return true
 	}
 	if key.Type == fwk.CompositePodGroupKeyType {
-		c := r.cluster.Composite(key.Namespace, key.Name)
+		c := r.cluster.Gangs().Composite(key.Namespace, key.Name)
 		if c == nil {
 			return true
 		}
@@ -104,7 +104,7 @@ func (r *roomCheck) needOf(e *queue.Entity) queue.Need {
 			n.Unknown = true
 			return n
 		}
-		p := r.cluster.Pod(next.UID)
+		p := r.cluster.Pods().Get(next.UID)
 		for _, name := range room.ResourcesOf([]*cluster.Pod{p}) {
 			r.addNeed(&n, name, p.Amount(name))
 		}

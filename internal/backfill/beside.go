@@ -71,7 +71,7 @@ func (p *Planner) takenBy(r *reservation) map[string][]*cluster.Pod {
 		b.names = map[types.NamespacedName]bool{}
 		for _, place := range r.Places {
 			b.uids[place.UID] = true
-			pod := p.view.Pod(place.UID)
+			pod := p.view.Pods().Get(place.UID)
 			if pod == nil {
 				continue
 			}
@@ -90,7 +90,7 @@ func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName)
 	left, _ := p.view.AmountOn(info, name)
 	now := p.view.Now()
 	for _, running := range info.GetPods() {
-		pod := p.view.Pod(running.GetPod().UID)
+		pod := p.view.Pods().Get(running.GetPod().UID)
 		if pod == nil {
 			continue
 		}
@@ -191,7 +191,7 @@ func (p *Planner) countFreeBeside(r *reservation, name v1.ResourceName, overdue 
 	}
 	// any order: a sum
 	for node := range p.takenBy(r) {
-		if info, err := p.view.Get(node); err == nil {
+		if info, err := p.view.Nodes().Get(node); err == nil {
 			free -= p.leftTo(r, info, name, overdue)
 		}
 	}

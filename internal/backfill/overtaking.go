@@ -69,7 +69,7 @@ func (p *Planner) mayOvertake(e *queue.Entity, priority int32) bool {
 	p.looked += len(nominations)
 	kept := make(map[*cluster.Pod]bool, len(nominations))
 	for _, k := range nominations {
-		if k.Counts && k.Own && p.view.PriorityOf(k.Pod.Object) >= priority {
+		if k.Counts && k.Own && p.view.Gangs().PriorityOf(k.Pod.Object) >= priority {
 			kept[k.Pod] = true
 		}
 	}
@@ -105,7 +105,7 @@ func (p *Planner) Looked() int { return p.looked }
 
 // goesBefore reports whether a nominated pod has no lower priority than another pod.
 func (p *Planner) goesBefore(kept, other *cluster.Pod) bool {
-	return p.view.PriorityOf(kept.Object) >= p.view.PriorityOf(other.Object)
+	return p.view.Gangs().PriorityOf(kept.Object) >= p.view.Gangs().PriorityOf(other.Object)
 }
 
 // KeepsFrom reports whether the room that is kept for a nominated pod is not free for another pod: it is the rule of

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -17,15 +17,11 @@ import (
 // View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of
 // the call.
 type View interface {
-	// List returns all nodes by name.
-	List() ([]fwk.NodeInfo, error)
-	// Pod returns the pod of that UID, nil if there is none.
-	Pod(uid types.UID) *cluster.Pod
-	// Get returns one node; the error says that it is not there.
-	Get(node string) (fwk.NodeInfo, error)
+	// Nodes, Pods and Devices return these parts of the cluster's state.
+	Nodes() *cluster.Nodes
+	Pods() *cluster.Pods
+	Devices() *devices.State
 	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
-	StandsForDevices(name v1.ResourceName) bool
-	ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 
 	// Now returns the time of the last entry applied.
 	Now() eventlog.Time
@@ -87,8 +83,8 @@ type View interface {
 	KeptNodes() []string
 	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
 	KeptOn(node string) []*cluster.Pod
-	// PriorityOf returns a pod's priority as a part of what it belongs to.
-	PriorityOf(pod *v1.Pod) int32
+	// Gangs tells a pod's priority as a part of what it belongs to.
+	Gangs() *cluster.Gangs
 }
 
 // Kept is a nomination: room that is kept for a pod on a node.

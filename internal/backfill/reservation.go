@@ -129,7 +129,7 @@ func (p *Planner) proposeFor(lane string, r *reservation, versions Versions) (_ 
 	}
 	pod := needed.First()
 	if len(places) > 0 {
-		pod = p.view.Pod(places[0].UID)
+		pod = p.view.Pods().Get(places[0].UID)
 	}
 	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
 }
@@ -194,7 +194,7 @@ func (p *Planner) notFirst(lane string) *cluster.Pod {
 		return nil
 	}
 	for _, pod := range e.Pending() {
-		if own := p.view.Pod(pod.UID); laneOfPod(own) == lane {
+		if own := p.view.Pods().Get(pod.UID); laneOfPod(own) == lane {
 			return own
 		}
 	}
@@ -272,7 +272,7 @@ type Refusal struct {
 
 // Refusal returns what keeps the pod from nodes that have room for it; nil if it may go to any node.
 func (p *Planner) Refusal(uid types.UID) *Refusal {
-	pod := p.view.Pod(uid)
+	pod := p.view.Pods().Get(uid)
 	if refusal := p.keptAloneRefusal(pod); refusal != nil {
 		return &Refusal{Why: refusal}
 	}

@@ -43,11 +43,11 @@ func answers(m *scheduler.Machine) (lines []string) {
 		)
 		return true
 	})
-	s("fallen %v", m.Cluster().Fallen())
-	for _, p := range m.Cluster().AllPods() {
+	s("fallen %v", m.Cluster().Gangs().Fallen())
+	for _, p := range m.Cluster().Pods().All() {
 		s.pod(p)
 	}
-	nodes, _ := m.Cluster().List()
+	nodes, _ := m.Cluster().Nodes().List()
 	for _, n := range nodes {
 		s.node(n)
 	}

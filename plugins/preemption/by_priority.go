@@ -45,13 +45,13 @@ func (p *Preemption) policy() framework.VictimPolicy {
 
 // preemptor returns a pod as the one for which others are preempted.
 func (p *Preemption) preemptor(pod *v1.Pod) framework.Preemptor {
-	return framework.Preemptor{Pod: pod, Priority: p.view.State().PriorityOf(pod)}
+	return framework.Preemptor{Pod: pod, Priority: p.view.State().Gangs().PriorityOf(pod)}
 }
 
 // mayPreemptPod reports whether a pod may be preempted by itself.
 func (p *Preemption) mayPreemptPod(by framework.Preemptor, pod *v1.Pod) bool {
-	v := framework.Victim{Pods: []*v1.Pod{pod}, Priority: p.view.State().PriorityOf(pod), Kind: framework.PodVictim}
-	if p.view.State().GroupOf(pod) != nil {
+	v := framework.Victim{Pods: []*v1.Pod{pod}, Priority: p.view.State().Gangs().PriorityOf(pod), Kind: framework.PodVictim}
+	if p.view.State().Gangs().Of(pod) != nil {
 		v.Kind = framework.GangVictim
 	}
 	if _, plain := p.policy().(ByPriority); !plain {

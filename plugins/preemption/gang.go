@@ -165,7 +165,7 @@ func (p *Preemption) countedAlone(g *cluster.Group) (members []*cluster.Pod, nee
 	if g.Composite() != nil || len(g.Unit()) != 1 || g.NonStrict() || !counted.Known() || g.Waiting() > 0 {
 		return nil, 0
 	}
-	if members = p.view.State().Placeable(g); len(members) == 0 {
+	if members = p.view.State().Gangs().Placeable(g); len(members) == 0 {
 		return nil, 0
 	}
 	return members, max(0, counted.LackingAnew())

@@ -65,7 +65,7 @@ func (p *Preemption) preemptForPod(
 // out of the question.
 func (p *Preemption) ineligible(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	statuses fwk.NodeToStatusReader) string {
-	if !p.view.State().MayPreempt(pod) {
+	if !p.view.State().Gangs().MayPreempt(pod) {
 		return "its preemptionPolicy is Never"
 	}
 	if g := p.beyondGang(pod); g != nil && g.MatchPolicy() == gang.OnlyWaiting {
@@ -106,7 +106,7 @@ func (p *Preemption) awaitsDevices(ctx context.Context, state fwk.CycleState, po
 
 // beyondGang returns the gang of a pod that is beyond what the gang needs. It returns nil for other pods.
 func (p *Preemption) beyondGang(pod *v1.Pod) *cluster.Group {
-	g := p.view.State().GroupOf(pod)
+	g := p.view.State().Gangs().Of(pod)
 	if g == nil || isResized(pod) || g.Independent() || p.view.GangPlugin() == "" {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (p *Preemption) evictable(pod *v1.Pod, node fwk.NodeInfo) []*target {
 	if p.beyondGang(pod) != nil {
 		targets = p.sparing(targets)
 	}
-	if own := p.view.State().GroupOf(pod); own != nil && isResized(pod) {
+	if own := p.view.State().Gangs().Of(pod); own != nil && isResized(pod) {
 		targets = slices.DeleteFunc(targets, func(u *target) bool { return u.has(own) })
 	}
 	return targets

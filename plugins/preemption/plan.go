@@ -199,7 +199,7 @@ func (pl *plan) compareMembers() {
 	var first *v1.Pod
 	var claims string
 	for _, g := range pl.gangs {
-		for _, m := range pl.p.view.State().Placeable(g) {
+		for _, m := range pl.p.view.State().Gangs().Placeable(g) {
 			own, shared := pl.p.claimsOf(m.Object)
 			if first == nil {
 				first, claims = m.Object, own

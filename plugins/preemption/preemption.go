@@ -130,7 +130,7 @@ func (p *Preemption) PostFilter(
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	ctx = withBudget(ctx, maxDeviceSteps)
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
-		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
+		if g := p.view.State().Gangs().Of(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin
 			if !refused && !p.endsAttempt(g) {
 				return nil, fwk.NewStatus(fwk.Unschedulable)

@@ -25,8 +25,8 @@ type target struct {
 // targetOf returns the target that the pod is evicted in.
 func (p *Preemption) targetOf(pod *cluster.Pod) *target {
 	u := &target{}
-	u.Kind, u.Priority = framework.PodVictim, p.view.State().PriorityOf(pod.Object)
-	u.key, u.pods = p.view.State().DisruptedWith(pod)
+	u.Kind, u.Priority = framework.PodVictim, p.view.State().Gangs().PriorityOf(pod.Object)
+	u.key, u.pods = pod.DisruptedWith()
 	switch {
 	case u.key.Type == fwk.CompositePodGroupKeyType:
 		u.Kind = framework.CompositeVictim
@@ -37,7 +37,7 @@ func (p *Preemption) targetOf(pod *cluster.Pod) *target {
 		if t := p.started(each.Object); i == 0 || t.Before(u.Started) {
 			u.Started = t
 		}
-		u.Priority = max(u.Priority, p.view.State().PriorityOf(each.Object))
+		u.Priority = max(u.Priority, p.view.State().Gangs().PriorityOf(each.Object))
 	}
 	u.Pods = objects(u.pods)
 	return u
@@ -72,7 +72,7 @@ func (p *Preemption) targetsOn(nodes ...fwk.NodeInfo) (targets []*target) {
 	seen := map[fwk.EntityKey]bool{}
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
-			pod := p.view.State().Pod(info.GetPod().UID)
+			pod := p.view.State().Pods().Get(info.GetPod().UID)
 			if pod == nil {
 				continue
 			}

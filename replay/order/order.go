@@ -143,7 +143,7 @@ func (a *auditor) take(e eventlog.Entry) error {
 // that is attempted, or one of which a pod was held and continues.
 func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.Key {
 	q := a.m.Queue()
-	pod := a.m.Cluster().Pod(d.UID)
+	pod := a.m.Cluster().Pods().Get(d.UID)
 	if q == nil || pod == nil {
 		return queue.Key{}
 	}
@@ -375,11 +375,11 @@ func (a *auditor) hasMinimum(e *queue.Entity) bool {
 	var gangs []*cluster.Group
 	switch key.Type {
 	case fwk.PodGroupKeyType:
-		if g := c.Group(key.Namespace, key.Name); g != nil {
+		if g := c.Gangs().Named(key.Namespace, key.Name); g != nil {
 			gangs = append(gangs, g)
 		}
 	case fwk.CompositePodGroupKeyType:
-		if composite := c.Composite(key.Namespace, key.Name); composite != nil {
+		if composite := c.Gangs().Composite(key.Namespace, key.Name); composite != nil {
 			gangs = composite.Gangs()
 		}
 	}
