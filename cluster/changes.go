@@ -42,8 +42,8 @@ func (s *State) TakeChanges() Changes {
 type Kinds uint16
 
 const (
-	// RoomFreed: capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed. An
-	// answer of Lacks may have turned from true to false.
+	// RoomFreed: capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed.
+	// An answer of Lacks may have turned from true to false.
 	RoomFreed Kinds = 1 << iota
 	// PodPlaced: a pod was put on a node.
 	PodPlaced

@@ -76,7 +76,8 @@ func (g *Group) Evicts() bool { return g.Declared() && g.asked().evict }
 // Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it. One that was
 // being deleted, or was asked to go, has not ended well, whatever its last word was.
 func (s *State) Succeeded(uid types.UID) {
-	if p := s.pods.byUID[uid]; p != nil && p.Group != nil && p.needed && p.Object.DeletionTimestamp == nil && !p.evicted {
+	p := s.pods.byUID[uid]
+	if p != nil && p.Group != nil && p.needed && p.Object.DeletionTimestamp == nil && !p.evicted {
 		p.succeeded = true
 		p.Group.counts.Succeeded++
 	}

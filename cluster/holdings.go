@@ -117,7 +117,8 @@ func (s *State) freeFor(priority int32) *Capacity {
 	if s.LowestPriority() >= priority {
 		return &s.free
 	}
-	if c := s.gone.by[priority]; c != nil && s.gone.room == s.record.version(RoomFreed) && s.gone.placements == s.record.version(PodPlaced) {
+	room, placements := s.record.version(RoomFreed), s.record.version(PodPlaced)
+	if c := s.gone.by[priority]; c != nil && s.gone.room == room && s.gone.placements == placements {
 		return c
 	}
 	all := s.free
@@ -131,8 +132,8 @@ func (s *State) freeFor(priority int32) *Capacity {
 		}
 		all.plus(c)
 	}
-	if s.gone.by == nil || s.gone.room != s.record.version(RoomFreed) || s.gone.placements != s.record.version(PodPlaced) {
-		s.gone = freeWithout{s.record.version(RoomFreed), s.record.version(PodPlaced), map[int32]*Capacity{}}
+	if s.gone.by == nil || s.gone.room != room || s.gone.placements != placements {
+		s.gone = freeWithout{room, placements, map[int32]*Capacity{}}
 	}
 	s.gone.by[priority] = &all
 	return &all

@@ -103,7 +103,8 @@ func (m *nodePlaces) refresh(s *State) {
 		_, offered[i] = s.free.of(m.resources[i])
 	}
 	places, now, known := s.nodes.ChangedSince(m.changes)
-	if known && m.on != nil && len(m.on) == len(nodes) && m.version == s.record.version(NodeListed) && m.counted == s.record.version(Reprioritised) &&
+	listed, counted := s.record.version(NodeListed), s.record.version(Reprioritised)
+	if known && m.on != nil && len(m.on) == len(nodes) && m.version == listed && m.counted == counted &&
 		slices.Equal(m.offered, offered) {
 		for _, at := range places {
 			m.look(s, int(at), nodes[at])

@@ -175,7 +175,8 @@ func (c *cycle) propose() bool {
 		return false
 	}
 	for _, uid := range proposal.Victims {
-		if p := c.m.cluster.Pods().Get(uid); p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
+		p := c.m.cluster.Pods().Get(uid)
+		if p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
 			c.d.Victims = append(c.d.Victims, uid)
 		}
 	}

@@ -17,7 +17,8 @@ const (
 
 // decideChecked decides twice, the second time without memos, and panics if the answers differ or the state changed.
 func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool) {
-	if nodes, _ := m.cluster.Nodes().List(); m.cluster.Pods().Len()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
+	nodes, _ := m.cluster.Nodes().List()
+	if m.cluster.Pods().Len()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
 		return m.decide(trace)
 	}
 	before := m.Hash()

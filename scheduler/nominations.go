@@ -106,10 +106,11 @@ func (n *nominations) set(uid types.UID, node string) {
 
 // free notes that room is no longer kept on the node, unless the pod has it now.
 func (n *nominations) free(uid types.UID, node string) {
-	if p := n.entities.cluster.Pods().Get(uid); p != nil && n.wantsDevices(p) {
+	p := n.entities.cluster.Pods().Get(uid)
+	if p != nil && n.wantsDevices(p) {
 		n.freedDevices = true
 	}
-	if p := n.entities.cluster.Pods().Get(uid); p != nil && p.Node != node && n.entities.cluster.Nodes().Object(node) != nil {
+	if p != nil && p.Node != node && n.entities.cluster.Nodes().Object(node) != nil {
 		n.freed = append(n.freed, p.InfoOn(node).GetPod())
 	}
 }

@@ -42,7 +42,8 @@ func (n *nominations) followClaim(entry eventlog.Entry) {
 	}
 	// any order: one is enough
 	for uid := range n.nodes {
-		if p := n.entities.cluster.Pods().Get(uid); p != nil && n.counts(uid) && devices.Uses(p.Object, d.Namespace, d.Name) {
+		p := n.entities.cluster.Pods().Get(uid)
+		if p != nil && n.counts(uid) && devices.Uses(p.Object, d.Namespace, d.Name) {
 			n.freedDevices = true
 		}
 	}

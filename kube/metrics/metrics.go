@@ -150,7 +150,8 @@ func (x *Metrics) arrives(m *scheduler.Machine, at eventlog.Time, p *eventlog.Up
 		x.placed(pod.UID, at)
 		return
 	}
-	if _, known := x.arrived[pod.UID]; !known && len(x.arrived) < maxArrived && m.Cluster().Pods().Get(pod.UID) != nil &&
+	if _, known := x.arrived[pod.UID]; !known && len(x.arrived) < maxArrived &&
+		m.Cluster().Pods().Get(pod.UID) != nil &&
 		m.Schedules(pod) {
 		x.arrived[pod.UID] = at.Std()
 	}

@@ -333,7 +333,8 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	}
 	nodes, _ := state.Nodes().List()
 	why := reasonOf(d, len(nodes))
-	if p := state.Pods().Get(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") { // no status mentions a resize
+	// No status mentions a resize.
+	if p := state.Pods().Get(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") {
 		if p.Group != nil && m.MembersLeaveNoDomain(p.Group) {
 			why.reason = corev1.PodReasonSchedulerError // as kube-scheduler says; it is tried again after events alone
 		}

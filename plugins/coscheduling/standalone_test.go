@@ -646,7 +646,8 @@ func TestStandaloneEvictsNobody(t *testing.T) {
 		b.tells(p)
 	}
 	b.deletes(pods[1])
-	if g := b.plugin.view.state.Gangs().Named("ml", "g"); len(b.plugin.view.state.Gangs().Fallen()) != 1 || !g.Evicts() {
+	gangs := b.plugin.view.state.Gangs()
+	if g := gangs.Named("ml", "g"); len(gangs.Fallen()) != 1 || !g.Evicts() {
 		t.Error("the gang has not fallen below its minimum")
 	}
 	b.want("nobody is told anything", b.told(), "")

@@ -50,8 +50,9 @@ func (p *Preemption) preemptor(pod *v1.Pod) framework.Preemptor {
 
 // mayPreemptPod reports whether a pod may be preempted by itself.
 func (p *Preemption) mayPreemptPod(by framework.Preemptor, pod *v1.Pod) bool {
-	v := framework.Victim{Pods: []*v1.Pod{pod}, Priority: p.view.State().Gangs().PriorityOf(pod), Kind: framework.PodVictim}
-	if p.view.State().Gangs().Of(pod) != nil {
+	gangs := p.view.State().Gangs()
+	v := framework.Victim{Pods: []*v1.Pod{pod}, Priority: gangs.PriorityOf(pod), Kind: framework.PodVictim}
+	if gangs.Of(pod) != nil {
 		v.Kind = framework.GangVictim
 	}
 	if _, plain := p.policy().(ByPriority); !plain {

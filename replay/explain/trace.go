@@ -29,7 +29,8 @@ func (r *rerun) addWholeTrace(x *answer.Decision, rec recorded, trace *framework
 		x.Trace = traceOf(trace, names)
 		x.Trace.Extenders = r.extendersOf(rec)
 		if len(x.Trace.NotTried) > 0 {
-			x.Trace.NotTriedWhy = notTriedWhy(x, ofResize(r.machine.Cluster().Pods().Get(rec.decision.UID), rec.decision))
+			pod := r.machine.Cluster().Pods().Get(rec.decision.UID)
+			x.Trace.NotTriedWhy = notTriedWhy(x, ofResize(pod, rec.decision))
 		}
 	}
 }
