@@ -82,11 +82,11 @@ func amountIn(r fwk.Resource, name v1.ResourceName) int64 {
 func (s *State) Free(name v1.ResourceName) (free int64, ok bool) { return s.free.of(name) }
 
 // Placements counts the times that a pod was put on a node. It is a memo's version, not state.
-func (s *State) Placements() uint64 { return s.placements }
+func (s *State) Placements() uint64 { return s.record.version(PodPlaced) }
 
 // Allowed counts the pods that were let go to be bound where they were held: from then on it is known when they end. It
 // is a memo's version, not state.
-func (s *State) Allowed() uint64 { return s.allowed }
+func (s *State) Allowed() uint64 { return s.record.version(PodAllowed) }
 
 // Percent returns a part in parts of a hundred of all, from 0 to 100. Its numbers cannot overflow. Of nothing it is 0.
 func Percent(part, all int64) int64 {

@@ -109,7 +109,7 @@ func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
 // RoomVersion returns a number that changes whenever an answer of Lacks may have turned from true to false:
 // capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed. It is
 // a memo's version, not state.
-func (s *State) RoomVersion() uint64 { return s.roomVersion }
+func (s *State) RoomVersion() uint64 { return s.record.version(RoomFreed) }
 
 // Shortfall is a resource of which less is free than is needed.
 type Shortfall struct {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math/bits"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,13 +29,61 @@ type Changes struct {
 
 // TakeChanges returns what changed since it was called last.
 func (s *State) TakeChanges() Changes {
-	c := Changes{Gangs: s.takeRecounted(), Judged: s.takeJudged(), Pods: s.moved, Devices: s.deviceChanges}
+	c := Changes{Gangs: s.gangs.takeRecounted(), Judged: s.gangs.takeJudged(), Pods: s.moved, Devices: s.deviceChanges}
 	s.moved, s.followed, s.deviceChanges = s.moved[:0], true, devices.Changes{}
 	return c
 }
 
 // What memos of plugins' answers are kept by: which nodes have changed, and what else there is that they depend on.
 // None of it is state: a restored Machine begins anew.
+
+// Kinds is a set of kinds of changes, for memos: an answer that depends on some of them is the same until one of them
+// happens.
+type Kinds uint16
+
+const (
+	// RoomFreed: capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed.
+	// An answer of Lacks may have turned from true to false.
+	RoomFreed Kinds = 1 << iota
+	// PodPlaced: a pod was put on a node.
+	PodPlaced
+	// PodAllowed: a pod was let go to be bound where it was held. From then on it is known when it ends.
+	PodAllowed
+	// Reprioritised: a pod that stays on its node came to count with another priority.
+	Reprioritised
+	// ObjectChanged: an object that is no pod came, changed or went.
+	ObjectChanged
+	// PluginInputs: something changed, besides a node and the pods there, that plugins' answers about that node may
+	// depend on. See State.Beyond.
+	PluginInputs
+	// NodeListed: a node came or went, by which the places of others in List change.
+	NodeListed
+
+	kinds = iota
+)
+
+// record says of each kind of change when it happened last, as the number of a change. It is no state: a restored State
+// begins a new one.
+type record struct {
+	now  uint64
+	last [kinds]uint64
+}
+
+// note notes that changes of the kinds have happened.
+func (r *record) note(k Kinds) {
+	r.now++
+	for ; k != 0; k &= k - 1 {
+		r.last[bits.TrailingZeros16(uint16(k))] = r.now
+	}
+}
+
+// version returns a number that changes with every change of one of the kinds.
+func (r *record) version(k Kinds) (latest uint64) {
+	for ; k != 0; k &= k - 1 {
+		latest = max(latest, r.last[bits.TrailingZeros16(uint16(k))])
+	}
+	return latest
+}
 
 // minJournal is how many changes of nodes are kept at the least, and at least twice as many as there are nodes. A
 // ranking that was not used while more nodes changed compares all nodes.
@@ -48,43 +97,17 @@ type journal struct {
 	first  uint64 // the number of the first in places
 }
 
-// touched notes that the node, or a pod on it, has changed.
-func (s *State) touched(name string) {
-	at, ok := s.findListed(name)
-	if !ok {
-		return
-	}
-	j := &s.changed
-	if keep := max(minJournal, 2*len(s.listed)); len(j.places) >= 2*keep {
-		j.first += uint64(len(j.places) - keep)
-		j.places = append(j.places[:0], j.places[len(j.places)-keep:]...)
-	}
-	j.places = append(j.places, int32(at))
-}
-
-// ChangedSince returns the places in List of the nodes that changed since the answer before gave now, some of them more
-// than once; ok is false if it is not known any more. Where ListVersion has changed, and so Beyond, the places mean
-// nothing.
-func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool) {
-	j := &s.changed
-	now = j.first + uint64(len(j.places))
-	if since < j.first || since > now {
-		return nil, now, false
-	}
-	return j.places[since-j.first:], now, true
-}
-
 // Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
 // node and the pods there, for pods that name no claims, or those that devices.State.AppendClaims says it of: nodes
 // that come and go, images, and all other objects that plugins look at. Those that say what gangs are and who may be
 // disrupted are not among these, nor are those of resources that a configuration declares: plugins of others read them,
 // and nothing of what these answer is remembered. ResourceClaims and ResourceSlices are only if devices are scored as
 // resources, see devices.State.ScoreBy.
-func (s *State) Beyond() uint64 { return s.beyond }
+func (s *State) Beyond() uint64 { return s.record.version(PluginInputs) }
 
 // ListVersion returns a number that changes when a node comes or goes, by which the places of others change. It is for
 // memos that rest on nodes and on the pods there, and on nothing else that Beyond counts.
-func (s *State) ListVersion() uint64 { return s.listVersion }
+func (s *State) ListVersion() uint64 { return s.record.version(NodeListed) }
 
 // beyondNodes counts a change of an object that is neither a node nor a pod.
 func (s *State) beyondNodes(res eventlog.Resource) {
@@ -100,7 +123,7 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 		eventlog.ResourceSlices: // see devices.Changes for the last two
 	default:
 		if !eventlog.IsOwn(res) {
-			s.beyond++
+			s.record.note(PluginInputs)
 		}
 	}
 }

@@ -18,30 +18,30 @@ func TestChangesListsEveryChangedNodeOrReportsThatItCannot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, often, _ := s.ChangedSince(0)
+	_, often, _ := s.nodes.ChangedSince(0)
 	began := often
 	for i := range 10 * minJournal {
 		name := fmt.Sprintf("n%02d", i*7%40)
-		node := s.Node(name).DeepCopy()
+		node := s.Nodes().Object(name).DeepCopy()
 		if _, err := s.UpsertNode(node); err != nil {
 			t.Fatal(err)
 		}
 		if i%50 == 0 {
 			continue // two at once, now and then
 		}
-		places, now, ok := s.ChangedSince(often)
-		if at, _ := s.findListed(name); !ok || now <= often || !slices.Contains(places, int32(at)) || len(places) > 2 {
+		places, now, ok := s.nodes.ChangedSince(often)
+		if at, _ := s.nodes.find(name); !ok || now <= often || !slices.Contains(places, int32(at)) || len(places) > 2 {
 			t.Fatalf("change %d, of %s: told of %v, %v", i, name, places, ok)
 		}
 		often = now
 	}
-	if _, _, ok := s.ChangedSince(began); ok {
+	if _, _, ok := s.nodes.ChangedSince(began); ok {
 		t.Error("all of so many changes are known")
 	}
-	if len(s.changed.places) > 4*minJournal {
-		t.Errorf("%d changes are kept", len(s.changed.places))
+	if len(s.nodes.changed.places) > 4*minJournal {
+		t.Errorf("%d changes are kept", len(s.nodes.changed.places))
 	}
-	if _, _, ok := s.ChangedSince(often + 1); ok {
+	if _, _, ok := s.nodes.ChangedSince(often + 1); ok {
 		t.Error("what is to come is known")
 	}
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ type Composite struct {
 	// namespace/name of all of them, sorted, joined by commas, which no object's name can be.
 	Namespace, Name string
 
-	state      *State
+	all        *Gangs
 	gangs      []*Group               // directly below: that say that they belong to it, by namespace and name
 	named      []types.NamespacedName // of gangs that name each other: all of them, sorted
 	object     *schedulingv1alpha3.CompositePodGroup
@@ -46,15 +45,6 @@ func (g *Group) Composite() *Composite {
 
 // Parent returns the CompositePodGroup that g names, nil for none. Of gangs that name each other it is all of them.
 func (g *Group) Parent() *Composite { return g.composite }
-
-// Composite returns the composite of that name, nil if there is none, or if it is not the whole of what is admitted
-// together.
-func (s *State) Composite(namespace, name string) *Composite {
-	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && c.Unit() == c {
-		return c
-	}
-	return nil
-}
 
 // Independent reports whether what is directly below has nothing to do with each other: the object has the basic
 // policy, and asks for no topology.
@@ -119,7 +109,7 @@ func (c *Composite) Refusal() string {
 		return why
 	}
 	for _, name := range c.named {
-		if g := c.state.groups[name]; g != nil && g.Declared() && g.composite != c {
+		if g := c.all.byName[name]; g != nil && g.Declared() && g.composite != c {
 			return fmt.Sprintf("pod group %s is not to be admitted with the others, by what it says itself", g)
 		}
 	}
@@ -183,7 +173,7 @@ func (c *Composite) ownPriority() (priority int32, ok bool) {
 	if p := c.object.Spec.Priority; p != nil {
 		return *p, true
 	}
-	object := c.state.informers.Get(eventlog.PriorityClasses, "", c.object.Spec.PriorityClassName)
+	object := c.all.informers.Get(eventlog.PriorityClasses, "", c.object.Spec.PriorityClassName)
 	if class, known := object.(*schedulingv1.PriorityClass); known {
 		return class.Value, true
 	}
@@ -258,32 +248,6 @@ func (g *Group) compositeName() (name types.NamespacedName, ok bool) {
 	return types.NamespacedName{}, false
 }
 
-// realign makes g one of the gangs that it says it is admitted with. It is called whenever that may have changed.
-func (s *State) realign(g *Group) {
-	name, ok := g.compositeName()
-	if c := g.composite; c != nil {
-		if ok && c.Key() == name {
-			return
-		}
-		s.roomVersion++
-		c.gangs = slices.DeleteFunc(c.gangs, func(other *Group) bool { return other == g })
-		c.forgetBelow()
-		g.composite = nil
-		defer s.recountAll(append(slices.Clone(c.together()), g)...)
-		s.dropCompositeIfEmpty(c)
-	}
-	if !ok {
-		return
-	}
-	s.roomVersion++
-	c := s.compositeAt(name)
-	i, _ := slices.BinarySearchFunc(c.gangs, g, compareGroups)
-	c.gangs = slices.Insert(c.gangs, i, g)
-	c.forgetBelow()
-	g.composite = c
-	s.recountAll(c.together()...)
-}
-
 func compareGroups(a, b *Group) int { return compareNames(a.Key(), b.Key()) }
 
 func compareNames(a, b types.NamespacedName) int {
@@ -298,36 +262,6 @@ func (c *Composite) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 }
 
-func (s *State) compositeAt(name types.NamespacedName) *Composite {
-	c, ok := s.composites[name]
-	if !ok {
-		c = &Composite{Namespace: name.Namespace, Name: name.Name, state: s}
-		if name.Namespace == "" {
-			c.named = gangsNamed(name.Name)
-			for _, each := range c.named {
-				if s.namedBy[each] == nil {
-					s.namedBy[each] = map[*Composite]bool{}
-				}
-				s.namedBy[each][c] = true
-			}
-		}
-		s.composites[name] = c
-	}
-	return c
-}
-
-func (s *State) dropCompositeIfEmpty(c *Composite) {
-	if len(c.gangs) > 0 || c.object != nil || len(c.composites) > 0 {
-		return
-	}
-	delete(s.composites, c.Key())
-	for _, each := range c.named {
-		if delete(s.namedBy[each], c); len(s.namedBy[each]) == 0 {
-			delete(s.namedBy, each)
-		}
-	}
-}
-
 // gangsNamed reads what terms.together is written as.
 func gangsNamed(together string) []types.NamespacedName {
 	var gangs []types.NamespacedName
@@ -339,60 +273,9 @@ func gangsNamed(together string) []types.NamespacedName {
 	return gangs
 }
 
-// CompositesNaming returns the composites of gangs that name each other in which the gang is named, whether or not
-// it says so itself, by name.
-func (s *State) CompositesNaming(name types.NamespacedName) []*Composite {
-	if len(s.namedBy[name]) == 0 {
-		return nil
-	}
-	return slices.SortedFunc(
-		maps.Keys(s.namedBy[name]),
-		func(a, b *Composite) int { return strings.Compare(a.Name, b.Name) },
-	)
-}
-
-// CompositesOfClass returns the composites whose objects name the priority class, by namespace and name.
-func (s *State) CompositesOfClass(class string) []*Composite {
-	var found []*Composite
-	// any order: sorted right below
-	for _, c := range s.composites {
-		if c.object != nil && c.object.Spec.PriorityClassName == class {
-			found = append(found, c)
-		}
-	}
-	slices.SortFunc(found, func(a, b *Composite) int { return compareNames(a.Key(), b.Key()) })
-	return found
-}
-
-// compose takes in a CompositePodGroup.
-func (s *State) compose(obj *schedulingv1alpha3.CompositePodGroup) {
-	s.roomVersion++
-	c := s.compositeAt(types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name})
-	before := slices.Clone(c.together())
-	c.object = obj
-	c.link()
-	c.unjudge()
-	s.recountAll(before...)
-}
-
 // unjudge has the gangs looked at anew: what they contradict themselves in may depend on the object.
 func (c *Composite) unjudge() {
 	for _, g := range c.Gangs() {
 		g.judged = false
 	}
-}
-
-// decompose takes it away.
-func (s *State) decompose(name types.NamespacedName) {
-	c, ok := s.composites[name]
-	if !ok {
-		return
-	}
-	s.roomVersion++
-	before := slices.Clone(c.together())
-	c.object = nil
-	c.link()
-	c.unjudge()
-	s.recountAll(before...)
-	s.dropCompositeIfEmpty(c)
 }

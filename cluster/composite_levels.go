@@ -168,7 +168,7 @@ func (c *Composite) Directly() (gangs []*Group, composites []*Composite) {
 func (c *Composite) link() {
 	var parent *Composite
 	if c.object != nil && c.object.Spec.ParentCompositePodGroupName != nil {
-		parent = c.state.compositeAt(
+		parent = c.all.compositeAt(
 			types.NamespacedName{Namespace: c.Namespace, Name: *c.object.Spec.ParentCompositePodGroupName},
 		)
 	}
@@ -188,7 +188,7 @@ func (c *Composite) link() {
 	}
 	c.forgetBelow()
 	if old != nil {
-		c.state.dropCompositeIfEmpty(old)
+		c.all.dropCompositeIfEmpty(old)
 	}
 }
 
@@ -301,26 +301,8 @@ func (c *Composite) FirstWithout(has func(*Group) bool) (first types.NamespacedN
 
 // Gang returns the gang of that name that is below c, nil if there is none.
 func (c *Composite) Gang(name types.NamespacedName) *Group {
-	if g := c.state.groups[name]; g != nil && g.isBelow(c) {
+	if g := c.all.byName[name]; g != nil && g.isBelow(c) {
 		return g
-	}
-	return nil
-}
-
-// GangsNaming returns the gangs that name the CompositePodGroup, or one below it, whatever its policy is and whether or
-// not it is there, in a fixed order.
-func (s *State) GangsNaming(namespace, composite string) []*Group {
-	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: composite}]; c != nil {
-		return slices.Clone(c.Gangs())
-	}
-	return nil
-}
-
-// UnitOf returns what gangs directly below the CompositePodGroup are admitted together with; nil if nothing says that
-// it is there, or if each of them is admitted by itself.
-func (s *State) UnitOf(namespace, composite string) *Composite {
-	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: composite}]; c != nil {
-		return c.Unit()
 	}
 	return nil
 }

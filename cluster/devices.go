@@ -18,7 +18,7 @@ type seenByDevices struct{ s *State }
 
 // Pod implements devices.Cluster.
 func (c seenByDevices) Pod(uid types.UID) (devices.Pod, bool) {
-	p := c.s.pods[uid]
+	p := c.s.pods.byUID[uid]
 	if p == nil {
 		return devices.Pod{}, false
 	}
@@ -44,13 +44,13 @@ func (c seenByDevices) Stored(res eventlog.Resource) []eventlog.Object {
 // noteDevices takes in what has changed about devices.
 func (s *State) noteDevices(c devices.Changes) {
 	for _, name := range c.Nodes {
-		if n, ok := s.nodes[name]; ok && n.exists {
+		if n, ok := s.nodes.byName[name]; ok && n.exists {
 			n.info.Generation = framework.NewNodeInfo().Generation // a number that no node has had
-			s.touched(name)
+			s.nodes.touched(name)
 		}
 	}
 	if c.Scored {
-		s.beyond++
+		s.record.note(PluginInputs)
 	}
 	c.Nodes, c.Scored = nil, false // done
 	s.deviceChanges.Add(c)
@@ -74,10 +74,6 @@ func (s *State) AssumeDevices(p *Pod, list []eventlog.DeviceClaim) error {
 func (s *State) ResolveDevices(uid types.UID, bound bool) {
 	s.noteDevices(s.devices.Resolve(uid, bound))
 }
-
-// StandsForDevices reports whether the resource stands for a DeviceClass: a node that has none of it in its allocatable
-// may have it as devices.
-func (s *State) StandsForDevices(name v1.ResourceName) bool { return s.devices.Stands(name) }
 
 // plenty is more than pods request of anything.
 const plenty = 1 << 61

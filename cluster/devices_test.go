@@ -43,7 +43,7 @@ func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
 		if _, err := s.UpsertPod(pod); err != nil {
 			t.Fatal(err)
 		}
-		members = append(members, s.Pod(pod.UID))
+		members = append(members, s.Pods().Get(pod.UID))
 	}
 	if _, lacks := s.free.lacks(needsOf(members), 3); lacks {
 		t.Error("three devices are lacking")
@@ -52,7 +52,7 @@ func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
 		t.Error("it is offered")
 	}
 	for name, want := range map[string]bool{"plugin": false, "zero": true, "none": true} {
-		info, err := s.Get(name)
+		info, err := s.Nodes().Get(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -20,28 +19,10 @@ func (p *Pod) Info() fwk.PodInfo { return p.info }
 // InfoOn returns the pending pod as plugins would see it on the node.
 func (p *Pod) InfoOn(node string) fwk.PodInfo { return onNode(p.info, node) }
 
-// PriorityOf returns the priority that the pod has as a part of what it belongs to: that which its gang was given, or
-// those that its gang is admitted with, or else its own.
-func (s *State) PriorityOf(pod *v1.Pod) int32 {
-	g := s.GroupOf(pod)
-	if g == nil {
-		return corev1helpers.PodPriority(pod)
-	}
-	if c := g.Composite(); c != nil {
-		if priority, ok := c.Priority(); ok {
-			return priority
-		}
-	}
-	if priority, ok := g.Priority(); ok {
-		return priority
-	}
-	return corev1helpers.PodPriority(pod)
-}
-
 // DisruptedWith returns all pods with a node that are disrupted together with p, itself among them, in the order of
 // gangs and names, and what they are the pods of: the CompositePodGroup or PodGroup whose disruptionMode is all, the
 // highest if both say so. Of a pod that is disrupted by itself, key is the pod's.
-func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
+func (p *Pod) DisruptedWith() (key fwk.EntityKey, pods []*Pod) {
 	if g := p.Group; g != nil {
 		for _, c := range g.Above() {
 			if c.object != nil && c.object.Spec.DisruptionMode != nil && c.object.Spec.DisruptionMode.All != nil {
@@ -65,7 +46,7 @@ type VictimsVersion struct{ objects, room, placements uint64 }
 // VictimsVersion returns the version now: every object but a pod, every pod that takes a node or leaves it, and every
 // change of a pod on a node or of a gang's members count.
 func (s *State) VictimsVersion() VictimsVersion {
-	return VictimsVersion{s.version, s.roomVersion, s.placements}
+	return VictimsVersion{s.record.version(ObjectChanged), s.record.version(RoomFreed), s.record.version(PodPlaced)}
 }
 
 // ChoosesNodesFirst reports whether preemption for g, or for all that it is admitted together with, chooses the nodes
@@ -124,17 +105,6 @@ func (g *Group) MayPreempt() bool {
 	return true
 }
 
-// MayPreempt reports whether pods may be preempted for the pod alone: by what is said of its gang as a whole, or else
-// by what it says itself.
-func (s *State) MayPreempt(pod *v1.Pod) bool {
-	if g := s.GroupOf(pod); g != nil {
-		if may, said := g.saysWhetherToPreempt(); said {
-			return may
-		}
-	}
-	return !saysNever(pod)
-}
-
 // saysWhetherToPreempt is the preemptionPolicy of the topmost CompositePodGroup above g that has one, or else of g's
 // own object; said is false if none has one.
 func (g *Group) saysWhetherToPreempt() (may, said bool) {
@@ -152,15 +122,4 @@ func (g *Group) saysWhetherToPreempt() (may, said bool) {
 func saysNever(pod *v1.Pod) bool {
 	policy := pod.Spec.PreemptionPolicy
 	return policy != nil && *policy == v1.PreemptNever
-}
-
-// Placeable returns the members of g that have no node for good and that a cycle could place, by name. Those that are
-// held on nodes are among them.
-func (s *State) Placeable(g *Group) (pods []*Pod) {
-	for _, p := range g.Members() {
-		if p.Stage == Waiting || p.Stage == Pending && s.isReady(p) {
-			pods = append(pods, p)
-		}
-	}
-	return pods
 }

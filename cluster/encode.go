@@ -25,27 +25,41 @@ func (s *State) AppendState(dst []byte) ([]byte, error) {
 	if dst, err = s.devices.AppendState(dst); err != nil {
 		return nil, err
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(s.listed)))
-	for _, info := range s.listed {
+	if dst, err = s.nodes.appendState(dst); err != nil {
+		return nil, err
+	}
+	if dst, err = s.pods.appendState(dst, s.nodes.slots(s.pods.Len())); err != nil {
+		return nil, err
+	}
+	return s.gangs.appendState(dst), nil
+}
+
+func (ns *Nodes) appendState(dst []byte) (_ []byte, err error) {
+	dst = binary.AppendUvarint(dst, uint64(len(ns.listed)))
+	for _, info := range ns.listed {
 		if dst, err = appendObject(dst, info.Node()); err != nil {
 			return nil, fmt.Errorf("node %q: %w", info.Node().Name, err)
 		}
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(s.images)))
-	for _, name := range slices.Sorted(maps.Keys(s.images)) {
+	dst = binary.AppendUvarint(dst, uint64(len(ns.images)))
+	for _, name := range slices.Sorted(maps.Keys(ns.images)) {
 		dst = canonical.AppendString(dst, name)
-		dst = binary.AppendVarint(dst, s.images[name].Size)
+		dst = binary.AppendVarint(dst, ns.images[name].Size)
 	}
-	slots := s.slots()
-	dst = binary.AppendUvarint(dst, uint64(len(s.pods)))
-	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
-		p := s.pods[uid]
+	return dst, nil
+}
+
+// appendState appends the pods; slots are where their nodes have them.
+func (ps *Pods) appendState(dst []byte, slots map[types.UID]slots) (_ []byte, err error) {
+	dst = binary.AppendUvarint(dst, uint64(len(ps.byUID)))
+	for _, uid := range slices.Sorted(maps.Keys(ps.byUID)) {
+		p := ps.byUID[uid]
 		if dst, err = appendObject(dst, p.Object); err != nil {
 			return nil, fmt.Errorf("pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
 		}
 		dst = p.appendPlace(dst, slots[uid])
 	}
-	return s.appendHistories(dst), nil
+	return dst, nil
 }
 
 // appendPlace appends everything about the pod but its object.
@@ -80,13 +94,13 @@ func slotLists(info *framework.NodeInfo) [len(slots{})][]fwk.PodInfo {
 	return [...][]fwk.PodInfo{info.Pods, info.PodsWithAffinity, info.PodsWithRequiredAntiAffinity}
 }
 
-// slots returns the slots of all pods that have a node.
-func (s *State) slots() map[types.UID]slots {
-	all := make(map[types.UID]slots, len(s.pods))
+// slots returns the slots of all pods that have a node. There are so many pods or fewer.
+func (ns *Nodes) slots(pods int) map[types.UID]slots {
+	all := make(map[types.UID]slots, pods)
 	// any order: every node's pods are its own
-	for _, n := range s.nodes {
-		for list, pods := range slotLists(n.info) {
-			for i, info := range pods {
+	for _, n := range ns.byName {
+		for list, infos := range slotLists(n.info) {
+			for i, info := range infos {
 				uid := info.GetPod().UID
 				at := all[uid]
 				at[list] = i

@@ -79,8 +79,8 @@ func TestAppendStateDependsOnlyOnTheObjects(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(t, "assumed") {
-				must(nil, s.Assume(s.Pod("r"), "b", Waiting, nil))
-				must(nil, s.Release(s.Pod("r")))
+				must(nil, s.Assume(s.Pods().Get("r"), "b", Waiting, nil))
+				must(nil, s.Release(s.Pods().Get("r")))
 			}
 			state, err := s.AppendState(nil)
 			must(nil, err)
@@ -99,13 +99,13 @@ func TestAppendStateTellsStatesApart(t *testing.T) {
 		"a node changed":    func(s testState) { s.node("a", 5) },
 		"a node gone":       func(s testState) { s.DeleteNode("a") },
 		"a pod changed":     func(s testState) { s.pod(podOf("p", 2, memberOf("g"))) },
-		"a pod held":        func(s testState) { s.must(s.Assume(s.Pod("p"), "a", Waiting, nil)) },
-		"a pod being bound": func(s testState) { s.must(s.Assume(s.Pod("p"), "a", Binding, nil)) },
+		"a pod held":        func(s testState) { s.must(s.Assume(s.Pods().Get("p"), "a", Waiting, nil)) },
+		"a pod being bound": func(s testState) { s.must(s.Assume(s.Pods().Get("p"), "a", Binding, nil)) },
 		"a pod bound": func(s testState) {
-			s.must(s.Assume(s.Pod("p"), "a", Binding, nil))
-			s.must(s.Confirm(s.Pod("p")))
+			s.must(s.Assume(s.Pods().Get("p"), "a", Binding, nil))
+			s.must(s.Confirm(s.Pods().Get("p")))
 		},
-		"a pod held elsewhere": func(s testState) { s.must(s.Assume(s.Pod("p"), "elsewhere", Waiting, nil)) },
+		"a pod held elsewhere": func(s testState) { s.must(s.Assume(s.Pods().Get("p"), "elsewhere", Waiting, nil)) },
 		"relabelled":           func(s testState) { s.pod(podOf("p", 1, memberOf("h"))) },
 		"of another group": func(s testState) {
 			_, err := s.DeletePod("p")

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -56,34 +55,6 @@ type Group struct {
 	judged   bool
 
 	recounted bool // it is in State.recounted
-}
-
-// GroupOf returns the gang that pod belongs to, nil for none: the one that it named when it came, whatever
-// its label says now. The Group may be undeclared: its object has not been seen.
-func (s *State) GroupOf(pod *v1.Pod) *Group {
-	if p, ok := s.pods[pod.UID]; ok {
-		return p.Group
-	}
-	if name, ok := GroupName(pod); ok {
-		return s.groups[name]
-	}
-	return nil
-}
-
-// GangOf returns the name of the gang that pod belongs to, or would if it came now; ok is false for none.
-func (s *State) GangOf(pod *v1.Pod) (name types.NamespacedName, ok bool) {
-	if p, known := s.pods[pod.UID]; known {
-		if p.Group == nil {
-			return types.NamespacedName{}, false
-		}
-		return p.Group.Key(), true
-	}
-	return GroupName(pod)
-}
-
-// Group returns the gang of that name, nil if neither its object nor a member has been seen.
-func (s *State) Group(namespace, name string) *Group {
-	return s.groups[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // Declared reports whether it is known how many members are enough: by the group's object, or else by what its
@@ -271,149 +242,21 @@ func (g *Group) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: g.Namespace, Name: g.Name}
 }
 
-func (s *State) groupAt(name types.NamespacedName) *Group {
-	g, ok := s.groups[name]
-	if !ok {
-		g = &Group{Namespace: name.Namespace, Name: name.Name, informers: s.informers, members: map[types.UID]*Pod{}}
-		s.groups[name] = g
-	}
-	return g
-}
-
-func (s *State) dropGroupIfEmpty(g *Group) {
-	if len(g.members) == 0 && len(g.declarations) == 0 {
-		delete(s.fallen, g)
-		delete(s.judged, g)
-		delete(s.groups, g.Key())
-	}
-}
-
-// join makes a new pod a member of the group that it names. A pod cannot change its group: the field is
-// immutable, and a label that changes later is not followed.
-func (s *State) join(p *Pod) {
-	name, ok := GroupName(p.Object)
-	if !ok {
-		return
-	}
-	s.roomVersion++
-	s.joinGroup(p, name)
-}
-
-func (s *State) joinGroup(p *Pod, name types.NamespacedName) {
-	p.Group = s.groupAt(name)
-	p.Group.members[p.Object.UID] = p
-	p.facts = factsOf(p.Object, p.Group)
-	p.Group.enroll(p)
-	s.tally(p, +1)
-	s.realign(p.Group)
-	s.observe(p.Group)
-}
-
-func (s *State) leave(p *Pod) {
-	if p.Group == nil {
-		return
-	}
-	s.roomVersion++
-	s.tally(p, -1)
-	p.Group.strike(p)
-	p.Group.miss(p)
-	delete(p.Group.members, p.Object.UID)
-	s.realign(p.Group)
-	s.observe(p.Group)
-	s.dropGroupIfEmpty(p.Group)
-}
-
-// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is. The
-// gang is not observed, since p is not counted at this moment.
-func (s *State) restate(p *Pod) {
-	if p.Group == nil {
-		return
-	}
-	if f := factsOf(p.Object, p.Group); f != p.facts {
-		s.roomVersion++
-		p.Group.strike(p)
-		p.facts = f
-		p.Group.enroll(p)
-		s.realign(p.Group)
-	}
-}
-
 // setStage moves p to another stage and keeps its group's numbers.
 func (s *State) setStage(p *Pod, stage Stage) {
 	if p.Group != nil {
-		s.tally(p, -1)
+		s.gangs.tally(p, -1)
 		defer func() {
-			s.tally(p, +1)
-			s.observe(p.Group)
+			s.gangs.tally(p, +1)
+			s.gangs.observe(p.Group)
 		}()
 	}
 	s.enter(p, stage)
 }
 
-// tally counts p in or out of its group's numbers.
-func (s *State) tally(p *Pod, sign int) {
-	g := p.Group
-	if sign > 0 {
-		p.leaving = s.isLeaving(p)
-		p.onlyAsked = p.leaving && p.Object.DeletionTimestamp == nil && s.isThere(p.Node)
-		p.needed = p.needed || g.counts.Met && p.hasNode()
-	}
-	if p.leaving {
-		g.counts.Leaving += sign
-		if p.onlyAsked {
-			g.onlyAsked += sign
-		}
-	} else {
-		*g.counted(p.Stage) += sign
-	}
-	g.tallyNeeded(p, sign)
-	s.countPart(p, sign)
-	if p.Stage == Pending && s.isReady(p) {
-		g.counts.Ready += sign
-	}
-	g.needs = nil
-	s.noteRecounted(g)
-}
-
-// noteRecounted notes that the needs of a group may have changed, for Changes.Gangs. Nobody takes the Changes of a
-// State without nodes.
-func (s *State) noteRecounted(g *Group) {
-	if !g.recounted && !s.withoutNodes {
-		g.recounted = true
-		s.recounted = append(s.recounted, g)
-	}
-}
-
-// takeRecounted returns Changes.Gangs.
-func (s *State) takeRecounted() []*Group {
-	groups := s.recounted
-	for _, g := range groups {
-		g.recounted = false
-	}
-	s.recounted = nil
-	return groups
-}
-
 // counted returns the number of members of that stage.
 func (g *Group) counted(stage Stage) *int {
 	return [...]*int{&g.counts.Pending, &g.counts.Waiting, &g.counts.Binding, &g.counts.Bound}[stage]
-}
-
-// isLeaving reports whether a pod that has its node for good is to give it up.
-func (s *State) isLeaving(p *Pod) bool {
-	if p.Stage != Binding && p.Stage != Bound {
-		return false
-	}
-	if p.Object.DeletionTimestamp != nil || p.evicted {
-		return true
-	}
-	return !s.isThere(p.Node)
-}
-
-// isThere reports whether the node is there; each is if the state is one without nodes.
-func (s *State) isThere(node string) bool {
-	n := s.nodes[node]
-	return s.withoutNodes || n != nil && n.exists
 }
 
 // Evicting notes that a pod is asked to go.
@@ -427,18 +270,18 @@ func (s *State) setEvicted(p *Pod, evicted bool) {
 		p.evicted = evicted
 		return
 	}
-	s.tally(p, -1)
+	s.gangs.tally(p, -1)
 	p.evicted = evicted
-	s.tally(p, +1)
-	s.observe(p.Group)
+	s.gangs.tally(p, +1)
+	s.gangs.observe(p.Group)
 }
 
 // GangsOn returns the gangs that have members on a node, whether or not it is there, by namespace and name.
 func (s *State) GangsOn(node string) []*Group {
 	var gangs []*Group
-	if n := s.nodes[node]; n != nil {
+	if n := s.nodes.byName[node]; n != nil {
 		for _, info := range n.info.Pods {
-			if p := s.pods[info.GetPod().UID]; p != nil && p.Group != nil && !slices.Contains(gangs, p.Group) {
+			if p := s.pods.byUID[info.GetPod().UID]; p != nil && p.Group != nil && !slices.Contains(gangs, p.Group) {
 				gangs = append(gangs, p.Group)
 			}
 		}
@@ -450,27 +293,21 @@ func (s *State) GangsOn(node string) []*Group {
 // recount calls change, which brings or takes a node away, and counts the members on it anew.
 func (s *State) recount(node string, change func()) {
 	var members []*Pod
-	if n := s.nodes[node]; n != nil {
+	if n := s.nodes.byName[node]; n != nil {
 		for _, info := range n.info.Pods {
-			if p := s.pods[info.GetPod().UID]; p != nil && p.Group != nil {
+			if p := s.pods.byUID[info.GetPod().UID]; p != nil && p.Group != nil {
 				members = append(members, p)
 			}
 		}
 	}
 	for _, p := range members {
-		s.tally(p, -1)
+		s.gangs.tally(p, -1)
 	}
 	change()
 	for _, p := range members {
-		s.tally(p, +1)
+		s.gangs.tally(p, +1)
 	}
 	for _, p := range members {
-		s.observe(p.Group) // only now that all of it are counted again
+		s.gangs.observe(p.Group) // only now that all of it are counted again
 	}
-}
-
-// isReady reports whether a cycle of this scheduler could place a Pending pod.
-func (s *State) isReady(p *Pod) bool {
-	return len(p.Object.Spec.SchedulingGates) == 0 && s.MayBePlaced(p) &&
-		(s.mine == nil || s.mine(p.Object.Spec.SchedulerName))
 }

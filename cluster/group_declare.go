@@ -80,28 +80,6 @@ func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, err
 	return d, nil
 }
 
-// declareGroup takes in a PodGroup of any API.
-func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
-	d, err := declarationOf(res, obj)
-	if err != nil {
-		return err
-	}
-	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	s.roomVersion++
-	g := s.groupAt(name)
-	g.judged = false
-	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
-	g.declarations = append(g.declarations, d)
-	order := GroupResources()
-	slices.SortFunc(g.declarations, func(a, b declaration) int {
-		return cmp.Compare(slices.Index(order, a.resource), slices.Index(order, b.resource))
-	})
-	s.countParts(g)
-	s.realign(g)
-	s.observe(g)
-	return nil
-}
-
 // atLeastOne faults a minimum that the API's own validation does not let pass either.
 func (r *annotations) atLeastOne(field string, n int32) {
 	if n < 1 {
@@ -119,20 +97,6 @@ func (r *annotations) onePolicy(gang, basic bool) {
 	}
 }
 
-func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) {
-	g, ok := s.groups[name]
-	if !ok {
-		return
-	}
-	s.roomVersion++
-	g.judged = false
-	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
-	s.countParts(g)
-	s.realign(g)
-	s.observe(g)
-	s.dropGroupIfEmpty(g)
-}
-
 func roomOf(list v1.ResourceList) []minimumOf {
 	var room []minimumOf
 	// any order: sorted right below
@@ -145,29 +109,6 @@ func roomOf(list v1.ResourceList) []minimumOf {
 	}
 	slices.SortFunc(room, func(a, b minimumOf) int { return strings.Compare(string(a.resource), string(b.resource)) })
 	return room
-}
-
-// GroupsOfClass returns the groups whose objects name the priority class, by namespace and name.
-func (s *State) GroupsOfClass(class string) []*Group {
-	var groups []*Group
-	// any order: sorted right below
-	for _, g := range s.groups {
-		if slices.ContainsFunc(g.declarations, func(d declaration) bool { return d.class == class }) {
-			groups = append(groups, g)
-		}
-	}
-	slices.SortFunc(groups, func(a, b *Group) int { return strings.Compare(a.String(), b.String()) })
-	return groups
-}
-
-// classChanged makes what follows from a priority class be found anew.
-func (s *State) classChanged(class string) {
-	for _, g := range s.GroupsOfClass(class) {
-		g.judged = false
-	}
-	for _, c := range s.CompositesOfClass(class) {
-		c.unjudge()
-	}
 }
 
 // Lacks tells whether the cluster as a whole has too little free for the members that g still needs to
@@ -230,7 +171,7 @@ func (s *State) needsOf(g *Group) []resourceNeed {
 		var ready []*Pod
 		// any order: needsOf sorts the requests
 		for _, p := range g.members {
-			if p.Stage == Pending && s.isReady(p) {
+			if p.Stage == Pending && s.gangs.isReady(p) {
 				ready = append(ready, p)
 			}
 		}
@@ -267,7 +208,7 @@ func (s *State) lacksRoom(all *Capacity, g *Group) (worst Shortfall, lacking boo
 		return Shortfall{}, false
 	}
 	for _, m := range g.declarations[0].room {
-		if s.StandsForDevices(m.resource) {
+		if s.devices.Stands(m.resource) {
 			continue
 		}
 		free, _ := all.of(m.resource)
@@ -277,4 +218,40 @@ func (s *State) lacksRoom(all *Capacity, g *Group) (worst Shortfall, lacking boo
 		}
 	}
 	return worst, lacking
+}
+
+// declare takes in a PodGroup of any API.
+func (gs *Gangs) declare(res eventlog.Resource, obj eventlog.Object) error {
+	d, err := declarationOf(res, obj)
+	if err != nil {
+		return err
+	}
+	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	gs.record.note(RoomFreed)
+	g := gs.at(name)
+	g.judged = false
+	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
+	g.declarations = append(g.declarations, d)
+	order := GroupResources()
+	slices.SortFunc(g.declarations, func(a, b declaration) int {
+		return cmp.Compare(slices.Index(order, a.resource), slices.Index(order, b.resource))
+	})
+	gs.countParts(g)
+	gs.realign(g)
+	gs.observe(g)
+	return nil
+}
+
+func (gs *Gangs) withdraw(res eventlog.Resource, name types.NamespacedName) {
+	g, ok := gs.byName[name]
+	if !ok {
+		return
+	}
+	gs.record.note(RoomFreed)
+	g.judged = false
+	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
+	gs.countParts(g)
+	gs.realign(g)
+	gs.observe(g)
+	gs.dropIfEmpty(g)
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"encoding/binary"
 	"errors"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -29,24 +28,6 @@ func (g *Group) Avoids(domain string) bool {
 
 // AvoidNothing forgets what Avoid was told.
 func (g *Group) AvoidNothing() { g.avoided = nil }
-
-// observe notes whether g has its minimum, and whether it has fallen below it.
-func (s *State) observe(g *Group) {
-	if s.restoring {
-		return // of its members some are not there yet
-	}
-	s.noteRecounted(g)
-	known := g.known()
-	switch {
-	case known.Over() && g.onlyAsked == 0:
-		g.startHistory(false)
-	case known.Complete():
-		ended := g.counts.Succeeded
-		g.startHistory(true)
-		g.counts.Succeeded = ended
-	}
-	s.judgeFallen(g)
-}
 
 // startHistory forgets the members that the gang has lost, and those that ended well. With met it has its minimum: from
 // now on it needs those members that have their node for good by now, and no others. Without, it needs none.
@@ -82,15 +63,6 @@ func (g *Group) tallyNeeded(p *Pod, sign int) {
 // hasNode reports whether the pod has its node for good and is not leaving it.
 func (p *Pod) hasNode() bool { return p.Stage >= Binding && !p.leaving }
 
-// judgeFallen notes whether g is to be evicted: it has fallen below its minimum, and asks for that.
-func (s *State) judgeFallen(g *Group) {
-	if known := g.known(); known.Fallen() && g.Evicts() {
-		s.fallen[g] = true
-		return
-	}
-	delete(s.fallen, g)
-}
-
 // miss notes that a member goes that the gang needs, and that did not end well.
 func (g *Group) miss(p *Pod) {
 	if p.needed && !p.succeeded {
@@ -104,7 +76,8 @@ func (g *Group) Evicts() bool { return g.Declared() && g.asked().evict }
 // Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it. One that was
 // being deleted, or was asked to go, has not ended well, whatever its last word was.
 func (s *State) Succeeded(uid types.UID) {
-	if p := s.pods[uid]; p != nil && p.Group != nil && p.needed && p.Object.DeletionTimestamp == nil && !p.evicted {
+	p := s.pods.byUID[uid]
+	if p != nil && p.Group != nil && p.needed && p.Object.DeletionTimestamp == nil && !p.evicted {
 		p.succeeded = true
 		p.Group.counts.Succeeded++
 	}
@@ -116,22 +89,38 @@ func (g *Group) Met() bool { return g.counts.Met }
 // Succeeded returns how many members have ended well since the gang first had its minimum.
 func (g *Group) Succeeded() int { return g.counts.Succeeded }
 
-// Fallen returns the gangs that had their minimum and have lost members since, so that it is not there any more, and
-// that want the rest of them evicted then; by namespace and name. A member is lost when it fails or its deletion
-// begins, when it is asked to go or its node is gone; also one that waits to be bound again. Members that ended well
-// are not missed.
-func (s *State) Fallen() []*Group {
-	if len(s.fallen) == 0 {
-		return nil
+// observe notes whether g has its minimum, and whether it has fallen below it.
+func (gs *Gangs) observe(g *Group) {
+	if gs.restoring {
+		return // of its members some are not there yet
 	}
-	return slices.SortedFunc(maps.Keys(s.fallen), compareGroups)
+	gs.noteRecounted(g)
+	known := g.known()
+	switch {
+	case known.Over() && g.onlyAsked == 0:
+		g.startHistory(false)
+	case known.Complete():
+		ended := g.counts.Succeeded
+		g.startHistory(true)
+		g.counts.Succeeded = ended
+	}
+	gs.judgeFallen(g)
 }
 
-// appendHistories appends what is known of gangs beyond what their pods and objects show.
-func (s *State) appendHistories(dst []byte) []byte {
+// judgeFallen notes whether g is to be evicted: it has fallen below its minimum, and asks for that.
+func (gs *Gangs) judgeFallen(g *Group) {
+	if known := g.known(); known.Fallen() && g.Evicts() {
+		gs.fallen[g] = true
+		return
+	}
+	delete(gs.fallen, g)
+}
+
+// appendState appends what is known of gangs beyond what their pods and objects show.
+func (gs *Gangs) appendState(dst []byte) []byte {
 	var met []*Group
 	// any order: sorted right below
-	for _, g := range s.groups {
+	for _, g := range gs.byName {
 		if g.counts.Met || len(g.avoided) > 0 {
 			met = append(met, g)
 		}
@@ -152,8 +141,8 @@ func (s *State) appendHistories(dst []byte) []byte {
 	return dst
 }
 
-// restoreHistories reads what appendHistories wrote; pods, nodes and objects are there already.
-func (s *State) restoreHistories(r *canonical.Reader) error {
+// restore reads what appendState wrote; pods, nodes and objects are there already.
+func (gs *Gangs) restore(r *canonical.Reader) error {
 	for range r.Count("gangs", 6) {
 		name := types.NamespacedName{Namespace: r.String("namespace"), Name: r.String("name")}
 		succeeded, lost, met := r.Int("succeeded"), r.Int("lost"), r.Flags("gang's flags", 1)[0]
@@ -164,7 +153,7 @@ func (s *State) restoreHistories(r *canonical.Reader) error {
 		if r.Err() != nil {
 			return r.Err()
 		}
-		g := s.groups[name]
+		g := gs.byName[name]
 		if g == nil {
 			r.Fail("gang", errors.New(name.String()+" is not there"))
 			return r.Err()
@@ -174,7 +163,7 @@ func (s *State) restoreHistories(r *canonical.Reader) error {
 		for _, domain := range avoided {
 			g.Avoid(domain)
 		}
-		s.judgeFallen(g)
+		gs.judgeFallen(g)
 	}
 	return r.Err()
 }

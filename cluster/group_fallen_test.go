@@ -33,12 +33,12 @@ func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNeeded(t, again)
-		was, is := s.Group("ml", "a"), again.Group("ml", "a")
+		was, is := s.Gangs().Named("ml", "a"), again.Gangs().Named("ml", "a")
 		if was != nil && (is.away != was.away || is.onlyAsked != was.onlyAsked ||
-			is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
+			is.counts.Missing != was.counts.Missing || len(again.gangs.fallen) != len(s.gangs.fallen)) {
 			t.Fatalf("restored: %d away, %d only asked, %d missing, %d fallen; before: %d, %d, %d, %d",
-				is.away, is.onlyAsked, is.counts.Missing, len(again.fallen),
-				was.away, was.onlyAsked, was.counts.Missing, len(s.fallen))
+				is.away, is.onlyAsked, is.counts.Missing, len(again.gangs.fallen),
+				was.away, was.onlyAsked, was.counts.Missing, len(s.gangs.fallen))
 		}
 	})
 }
@@ -52,7 +52,7 @@ func changeGang(t *rapid.T, s *State) {
 	}
 	node := fmt.Sprintf("n%d", rapid.IntRange(0, 2).Draw(t, "node"))
 	uid := types.UID(fmt.Sprintf("a-%d", rapid.IntRange(0, 5).Draw(t, "pod")))
-	p := s.Pod(uid)
+	p := s.Pods().Get(uid)
 	switch rapid.SampledFrom(
 		[]string{
 			"group",
@@ -98,7 +98,7 @@ func changeGang(t *rapid.T, s *State) {
 			must(s.UpsertPod(obj))
 		}
 	case "assume":
-		if p != nil && p.Stage == Pending && s.Node(node) != nil {
+		if p != nil && p.Stage == Pending && s.Nodes().Object(node) != nil {
 			must(nil, s.Assume(p, node, Binding, nil))
 		}
 	case "fail":
@@ -129,15 +129,15 @@ func changeGang(t *rapid.T, s *State) {
 
 // checkNeeded counts anew.
 func checkNeeded(t *rapid.T, s *State) {
-	g := s.Group("ml", "a")
+	g := s.Gangs().Named("ml", "a")
 	if g == nil {
 		return
 	}
 	placed, away, missing, asked := 0, 0, 0, 0
 	for _, p := range g.Members() {
 		onNode := p.Stage == Binding || p.Stage == Bound
-		goes := p.Object.DeletionTimestamp != nil || p.evicted || onNode && s.Node(p.Node) == nil
-		if onNode && p.evicted && p.Object.DeletionTimestamp == nil && s.Node(p.Node) != nil {
+		goes := p.Object.DeletionTimestamp != nil || p.evicted || onNode && s.Nodes().Object(p.Node) == nil
+		if onNode && p.evicted && p.Object.DeletionTimestamp == nil && s.Nodes().Object(p.Node) != nil {
 			asked++
 		}
 		if onNode && !goes {
@@ -168,8 +168,8 @@ func checkNeeded(t *rapid.T, s *State) {
 		t.Fatalf("%d only asked to go; counted anew: %d", g.onlyAsked, asked)
 	}
 	fallen := g.counts.Met && g.counts.Lost+missing > 0 && g.Evicts() && placed+g.counts.Succeeded < g.Min()
-	if s.fallen[g] != fallen {
-		t.Fatalf("fallen: %v; should be %v", s.fallen[g], fallen)
+	if s.gangs.fallen[g] != fallen {
+		t.Fatalf("fallen: %v; should be %v", s.gangs.fallen[g], fallen)
 	}
 }
 
@@ -196,19 +196,19 @@ func TestAGangThatWasOnlyAskedToGoIsNotForgotten(t *testing.T) {
 	}
 	s.Succeeded("a-0")
 	must(s.DeletePod("a-0"))
-	s.Evicting(s.Pod("a-1"))
-	s.Evicting(s.Pod("a-2"))
-	s.Staying(s.Pod("a-2"))
-	if n, guarded := s.Group("ml", group).CanSpare(); !guarded || n != 0 {
+	s.Evicting(s.Pods().Get("a-1"))
+	s.Evicting(s.Pods().Get("a-2"))
+	s.Staying(s.Pods().Get("a-2"))
+	if n, guarded := s.Gangs().Named("ml", group).CanSpare(); !guarded || n != 0 {
 		t.Errorf("%d can be spared, guarded: %t", n, guarded)
 	}
-	s.Evicting(s.Pod("a-2"))
+	s.Evicting(s.Pods().Get("a-2"))
 	must(s.DeletePod("a-1"))
-	if !s.Group("ml", group).Met() {
+	if !s.Gangs().Named("ml", group).Met() {
 		t.Error("the gang is not known to have had its minimum")
 	}
 	s.DeleteNode("n")
-	if s.Group("ml", group).Met() {
+	if s.Gangs().Named("ml", group).Met() {
 		t.Error("the gang is not over with its node")
 	}
 }

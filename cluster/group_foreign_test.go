@@ -47,7 +47,7 @@ func TestStatesWithoutPodGroupsOfOtherSchedulersAreAsBefore(t *testing.T) {
 		if err := again.Restore(canonical.NewReader(with)); err != nil {
 			t.Fatalf("%s: %v", res, err)
 		}
-		if g := again.Group("default", "g"); g == nil || g.Min() != 3 || !bytes.Equal(form(again), with) {
+		if g := again.Gangs().Named("default", "g"); g == nil || g.Min() != 3 || !bytes.Equal(form(again), with) {
 			t.Errorf("%s: restored is another state, with the group %v", res, g)
 		}
 		s.Delete(res, "default", "g")
@@ -90,7 +90,7 @@ func TestPartsFollowTheLabelsOfMembers(t *testing.T) {
 		s.pod(p)
 	}
 	member("a", "worker")
-	g := s.Group("default", "g")
+	g := s.Gangs().Named("default", "g")
 	if why := g.Refusal(); why != "" {
 		t.Errorf("with one member: %s", why)
 	}

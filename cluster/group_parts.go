@@ -70,43 +70,6 @@ func (m memberParts) of(p *parts) string {
 	return m.task
 }
 
-// countParts counts the members anew: the gang's object has come, changed or gone.
-func (s *State) countParts(g *Group) {
-	g.parts, g.open = nil, 0
-	if len(g.declarations) == 0 || len(g.declarations[0].parts.each) == 0 {
-		return
-	}
-	g.parts = make([]partCount, len(g.declarations[0].parts.each))
-	// any order: sums
-	for _, p := range g.members {
-		s.countPart(p, +1)
-	}
-}
-
-// countPart counts a member in or out, as tally does.
-func (s *State) countPart(p *Pod, sign int) {
-	g := p.Group
-	if g.parts == nil {
-		return
-	}
-	if sign < 0 {
-		s.noteJudged(g)
-	}
-	var placed, open int
-	switch {
-	case p.hasNode():
-		placed = sign
-	case p.Stage <= Waiting && s.isReady(p):
-		open = sign
-	}
-	g.open += open
-	if i, ok := g.declarations[0].parts.of(p); ok {
-		g.parts[i].placed += placed
-		g.parts[i].open += open
-	}
-	g.judged = false
-}
-
 // judgeParts finds a part of which those members need not be enough that have nodes and any others that bring the gang
 // to its minimum. As long as these are too few nothing is said: others are waited for. Members that ended well count
 // for any part, since it is not known any more of which they were.
@@ -133,24 +96,61 @@ func (g *Group) judgeParts() string {
 // RefusedForParts reports whether the gang is refused for nothing but its parts, so that its minimum is known.
 func (g *Group) RefusedForParts() bool { return g.Refusal() != "" && g.forParts }
 
+// countParts counts the members anew: the gang's object has come, changed or gone.
+func (gs *Gangs) countParts(g *Group) {
+	g.parts, g.open = nil, 0
+	if len(g.declarations) == 0 || len(g.declarations[0].parts.each) == 0 {
+		return
+	}
+	g.parts = make([]partCount, len(g.declarations[0].parts.each))
+	// any order: sums
+	for _, p := range g.members {
+		gs.countPart(p, +1)
+	}
+}
+
+// countPart counts a member in or out, as tally does.
+func (gs *Gangs) countPart(p *Pod, sign int) {
+	g := p.Group
+	if g.parts == nil {
+		return
+	}
+	if sign < 0 {
+		gs.noteJudged(g)
+	}
+	var placed, open int
+	switch {
+	case p.hasNode():
+		placed = sign
+	case p.Stage <= Waiting && gs.isReady(p):
+		open = sign
+	}
+	g.open += open
+	if i, ok := g.declarations[0].parts.of(p); ok {
+		g.parts[i].placed += placed
+		g.parts[i].open += open
+	}
+	g.judged = false
+}
+
 // noteJudged notes whether a gang is refused whose members are about to be counted otherwise.
-func (s *State) noteJudged(g *Group) {
-	if _, noted := s.judged[g]; !noted && !s.restoring && !s.withoutNodes {
-		s.judged[g] = g.Refusal() != ""
+func (gs *Gangs) noteJudged(g *Group) {
+	if _, noted := gs.judged[g]; !noted && !gs.restoring && !gs.nodes.unknown {
+		gs.judged[g] = g.Refusal() != ""
 	}
 }
 
 // takeJudged returns Changes.Judged.
-func (s *State) takeJudged() []*Group {
-	if len(s.judged) == 0 {
+func (gs *Gangs) takeJudged() []*Group {
+	if len(gs.judged) == 0 {
 		return nil
 	}
 	var changed []*Group
-	for _, g := range slices.SortedFunc(maps.Keys(s.judged), compareGroups) {
-		if was := s.judged[g]; was != (g.Refusal() != "") {
+	for _, g := range slices.SortedFunc(maps.Keys(gs.judged), compareGroups) {
+		if was := gs.judged[g]; was != (g.Refusal() != "") {
 			changed = append(changed, g)
 		}
 	}
-	clear(s.judged)
+	clear(gs.judged)
 	return changed
 }

@@ -40,7 +40,7 @@ func TestNamesOfTasksAreQuoted(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for _, name := range []string{"a\x1b[2Jb", long} {
 		s := partsState(t, 1, map[string]int32{name: -1})
-		why := s.Group("default", "g").Refusal()
+		why := s.Gangs().Named("default", "g").Refusal()
 		if strings.ContainsRune(why, '\x1b') || strings.Contains(why, long) ||
 			!strings.Contains(why, `spec.minTaskMember["`) {
 			t.Errorf("the refusal is %q", why)
@@ -98,7 +98,7 @@ func TestPartsEqualAllChoices(t *testing.T) {
 				}
 				s.pod(p)
 			}
-			g := s.Group("default", "g")
+			g := s.Gangs().Named("default", "g")
 			if want := naiveParts(4, tasks, on, open); want != (g.Refusal() == "") {
 				t.Fatalf("on nodes %v, not yet %v: the refusal is %q", on, open, g.Refusal())
 			}
@@ -113,7 +113,7 @@ func TestPartsEqualAllChoices(t *testing.T) {
 			if err := again.Restore(canonical.NewReader(form)); err != nil {
 				t.Fatal(err)
 			}
-			if got := again.Group("default", "g").Refusal(); got != g.Refusal() {
+			if got := again.Gangs().Named("default", "g").Refusal(); got != g.Refusal() {
 				t.Fatalf("on nodes %v, not yet %v: restored it is %q, was %q", on, open, got, g.Refusal())
 			}
 		}
@@ -124,7 +124,7 @@ func TestPartsEqualAllChoices(t *testing.T) {
 func TestPartsFollowTheirMembers(t *testing.T) {
 	s := partsState(t, 3, map[string]int32{"master": 1, "worker": 2})
 	s.node("n1", 100)
-	g := s.Group("default", "g")
+	g := s.Gangs().Named("default", "g")
 	refused := func(when string, want bool) {
 		t.Helper()
 		if got := g.Refusal() != ""; got != want {
@@ -142,7 +142,7 @@ func TestPartsFollowTheirMembers(t *testing.T) {
 		s.pod(p)
 	}
 	refused("with a worker more than needed", true)
-	gone := s.Pod("c")
+	gone := s.Pods().Get("c")
 	if _, err := s.DeletePod(gone.Object.UID); err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +152,9 @@ func TestPartsFollowTheirMembers(t *testing.T) {
 	place(b)
 	s.pod(taskPod("c", "worker"))
 	refused("with its minimum on nodes", false)
-	s.Evicting(s.Pod("a"))
+	s.Evicting(s.Pods().Get("a"))
 	refused("a worker is asked to go", false)
-	s.Staying(s.Pod("a"))
+	s.Staying(s.Pods().Get("a"))
 	s.pod(taskPod("master2", "master"))
 	leaving := master.DeepCopy()
 	leaving.DeletionTimestamp = new(metav1.Now())
@@ -188,7 +188,7 @@ func TestManyPartsAreReadAndJudged(t *testing.T) {
 	if _, err := s.Upsert(eventlog.KAIPodGroups, group); err != nil {
 		t.Fatal(err)
 	}
-	g := s.Group("default", "g")
+	g := s.Gangs().Named("default", "g")
 	for i := range 50 {
 		p := podOf(fmt.Sprint("p", i), 1)
 		p.Annotations = map[string]string{kai.PodGroupAnnotation: "g"}

@@ -188,7 +188,7 @@ func TestAPodGroupSaysMoreByAnnotations(t *testing.T) {
 	if _, err := s.Upsert(eventlog.XPodGroups, g); err != nil {
 		t.Fatal(err)
 	}
-	got := s.Group("ml", "g")
+	got := s.Gangs().Named("ml", "g")
 	want := []types.NamespacedName{{Namespace: "ml", Name: "g"}, {Namespace: "ml", Name: "h"}}
 	if got.Min() != 3 || got.Total() != 5 || got.Mode() != NonStrict || got.MatchPolicy() != gang.OnlyWaiting ||
 		!slices.Equal(got.Composite().named, want) ||
@@ -296,7 +296,7 @@ func compareWithAnother(t *rapid.T, s *State, there map[string]*v1.Pod, object b
 			g.Refusal(),
 		)
 	}
-	got, want := tell(s.Group("ml", "g")), tell(another.Group("ml", "g"))
+	got, want := tell(s.Gangs().Named("ml", "g")), tell(another.Gangs().Named("ml", "g"))
 	if got != want {
 		t.Fatalf("the group is %s; of the same members in another order it is %s", got, want)
 	}
@@ -352,7 +352,7 @@ func BenchmarkMembersCome(b *testing.B) {
 					if _, err := s.UpsertPod(p); err != nil {
 						b.Fatal(err)
 					}
-					return s.Pod(p.UID).Group
+					return s.Pods().Get(p.UID).Group
 				}
 				add(0, contradiction)
 				for i := range members {

@@ -21,9 +21,9 @@ type holdings struct {
 
 // countIn counts p in, which has come to its node.
 func (s *State) countIn(p *Pod) {
-	p.countedPriority = s.PriorityOf(p.Object)
+	p.countedPriority = s.gangs.PriorityOf(p.Object)
 	if p.countedPriority < s.LowestPriority() {
-		s.roomVersion++ // what all pods with a node hold is in the way no more
+		s.record.note(RoomFreed) // what all pods with a node hold is in the way no more
 	}
 	s.holdings.add(p.countedPriority, p.info, +1)
 }
@@ -38,11 +38,11 @@ func (s *State) recountAll(gangs ...*Group) {
 	for _, g := range gangs {
 		// any order: sums of integers
 		for _, p := range g.members {
-			if p.Node != "" && p.countedPriority != s.PriorityOf(p.Object) {
+			if p.Node != "" && p.countedPriority != s.gangs.PriorityOf(p.Object) {
 				s.countOut(p)
 				s.countIn(p)
-				s.roomVersion++
-				s.reprioritised++
+				s.record.note(RoomFreed)
+				s.record.note(Reprioritised)
 			}
 		}
 	}
@@ -50,14 +50,14 @@ func (s *State) recountAll(gangs ...*Group) {
 
 // Reprioritised returns a number that changes when a pod that stays on its node comes to count with another priority.
 // It is a memo's version, not state.
-func (s *State) Reprioritised() uint64 { return s.reprioritised }
+func (s *State) Reprioritised() uint64 { return s.record.version(Reprioritised) }
 
 // CountedPriority returns the priority that a pod with a node is counted with, see State.PriorityOf.
 func (p *Pod) CountedPriority() int32 { return p.countedPriority }
 
 // recountWith counts again the pods of the gang, and of all gangs that it is admitted with.
 func (s *State) recountWith(name types.NamespacedName) {
-	if g, ok := s.groups[name]; ok {
+	if g, ok := s.gangs.byName[name]; ok {
 		s.recountAll(g)
 		if g.composite != nil {
 			s.recountAll(g.composite.together()...)
@@ -117,7 +117,8 @@ func (s *State) freeFor(priority int32) *Capacity {
 	if s.LowestPriority() >= priority {
 		return &s.free
 	}
-	if c := s.gone.by[priority]; c != nil && s.gone.room == s.roomVersion && s.gone.placements == s.placements {
+	room, placements := s.record.version(RoomFreed), s.record.version(PodPlaced)
+	if c := s.gone.by[priority]; c != nil && s.gone.room == room && s.gone.placements == placements {
 		return c
 	}
 	all := s.free
@@ -131,8 +132,8 @@ func (s *State) freeFor(priority int32) *Capacity {
 		}
 		all.plus(c)
 	}
-	if s.gone.by == nil || s.gone.room != s.roomVersion || s.gone.placements != s.placements {
-		s.gone = freeWithout{s.roomVersion, s.placements, map[int32]*Capacity{}}
+	if s.gone.by == nil || s.gone.room != room || s.gone.placements != placements {
+		s.gone = freeWithout{room, placements, map[int32]*Capacity{}}
 	}
 	s.gone.by[priority] = &all
 	return &all
@@ -184,7 +185,7 @@ func (s *State) placesOn(info fwk.NodeInfo, name v1.ResourceName, least, most in
 		return most
 	}
 	for _, each := range info.GetPods() {
-		if p := s.pods[each.GetPod().UID]; p != nil && p.countedPriority < priority {
+		if p := s.pods.byUID[each.GetPod().UID]; p != nil && p.countedPriority < priority {
 			requested -= p.Amount(name)
 		}
 	}

@@ -10,55 +10,13 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// The state is what plugins see as the snapshot of a cycle: nothing changes it while a cycle runs.
-var (
-	_ fwk.SharedLister   = (*State)(nil)
-	_ fwk.NodeInfoLister = (*State)(nil)
-)
+var _ fwk.SharedLister = (*State)(nil)
 
 // NodeInfos implements fwk.SharedLister.
-func (s *State) NodeInfos() fwk.NodeInfoLister { return s }
+func (s *State) NodeInfos() fwk.NodeInfoLister { return s.nodes }
 
 // StorageInfos implements fwk.SharedLister.
-func (s *State) StorageInfos() fwk.StorageInfoLister { return s }
-
-// List implements fwk.NodeInfoLister: every node that exists, sorted by name. The slice must not be changed.
-func (s *State) List() ([]fwk.NodeInfo, error) { return s.listed, nil }
-
-// HavePodsWithAffinityList implements fwk.NodeInfoLister, sorted by name.
-func (s *State) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) { return s.withAffinity.list(), nil }
-
-// HavePodsWithRequiredAntiAffinityList implements fwk.NodeInfoLister, sorted by name.
-func (s *State) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	return s.withAntiAffinity.list(), nil
-}
-
-// HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister, sorted by name. Pods are such only
-// under the feature gate InterPodAffinityHostnameFastPath. The list is not nil, also if it is empty.
-func (s *State) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	if nodes := s.withWideAntiAffinity.list(); nodes != nil {
-		return nodes, nil
-	}
-	return []fwk.NodeInfo{}, nil
-}
-
-// Get implements fwk.NodeInfoLister. The error for a name that no node has says so.
-func (s *State) Get(name string) (fwk.NodeInfo, error) {
-	if n, ok := s.nodes[name]; ok && n.exists {
-		return n.info, nil
-	}
-	return nil, fmt.Errorf("node %q not found", name)
-}
-
-// IsPVCUsedByPods implements fwk.StorageInfoLister; key is namespace/name.
-func (s *State) IsPVCUsedByPods(key string) bool {
-	for _, info := range s.listed {
-		if info.GetPVCRefCounts()[key] > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (s *State) StorageInfos() fwk.StorageInfoLister { return s.nodes }
 
 // PodGroups implements fwk.SharedLister.
 func (s *State) PodGroups() fwk.PodGroupLister { return podGroupLister{s} }

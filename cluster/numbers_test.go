@@ -39,7 +39,7 @@ func TestBoundedAmountsNeverWrap(t *testing.T) {
 		if _, err := s.UpsertPod(BoundNumbers(pod).(*v1.Pod)); err != nil {
 			t.Fatal(err)
 		}
-		r := s.Pod("p").Requests()
+		r := s.Pods().Get("p").Requests()
 		if r.GetMemory() < 0 || r.GetMilliCPU() < 0 {
 			t.Fatalf("memory %d, cpu %d", r.GetMemory(), r.GetMilliCPU())
 		}

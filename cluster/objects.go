@@ -36,14 +36,14 @@ func (s *State) ObjectsOf(res eventlog.Resource) iter.Seq[eventlog.Object] {
 func (s *State) objectsOf(res eventlog.Resource, yield func(eventlog.Object) bool) bool {
 	switch res {
 	case eventlog.Pods:
-		for _, p := range s.AllPods() {
+		for _, p := range s.pods.All() {
 			if !yield(p.Object) {
 				return false
 			}
 		}
 		return true
 	case eventlog.Nodes:
-		for _, info := range s.listed {
+		for _, info := range s.nodes.listed {
 			if !yield(info.Node()) {
 				return false
 			}

@@ -77,7 +77,7 @@ func (s *State) forgetPlaces() bool {
 // findPlaces reports whether the nodes have k places, without a memo. It looks at nodes until it has found them, and at
 // all of them if there are fewer.
 func (s *State) findPlaces(needs []resourceNeed, k int, priority int32) bool {
-	nodes, _ := s.List()
+	nodes, _ := s.nodes.List()
 	for _, info := range nodes {
 		if k <= 0 {
 			break
@@ -97,13 +97,14 @@ func (s *State) findPlaces(needs []resourceNeed, k int, priority int32) bool {
 
 // refresh looks again at the nodes that have changed, or at all of them if it is not known which have.
 func (m *nodePlaces) refresh(s *State) {
-	nodes, _ := s.List()
+	nodes, _ := s.nodes.List()
 	offered := make([]bool, len(m.resources))
 	for i := range m.resources {
 		_, offered[i] = s.free.of(m.resources[i])
 	}
-	places, now, known := s.ChangedSince(m.changes)
-	if known && m.on != nil && len(m.on) == len(nodes) && m.version == s.listVersion && m.counted == s.reprioritised &&
+	places, now, known := s.nodes.ChangedSince(m.changes)
+	listed, counted := s.record.version(NodeListed), s.record.version(Reprioritised)
+	if known && m.on != nil && len(m.on) == len(nodes) && m.version == listed && m.counted == counted &&
 		slices.Equal(m.offered, offered) {
 		for _, at := range places {
 			m.look(s, int(at), nodes[at])
@@ -114,7 +115,7 @@ func (m *nodePlaces) refresh(s *State) {
 			m.look(s, at, info)
 		}
 	}
-	m.changes, m.version, m.counted = now, s.listVersion, s.reprioritised
+	m.changes, m.version, m.counted = now, s.record.version(NodeListed), s.record.version(Reprioritised)
 }
 
 // look counts the places on a node anew.

@@ -79,7 +79,7 @@ func (p *Pod) OnlyAsked() bool { return p.onlyAsked }
 // MayBePlaced reports whether a cycle could still place a pod that has no node: it is not being deleted, and was not
 // asked to go while it had one. Example: a victim of preemption loses its node because its bind failed; its eviction is
 // still outstanding.
-func (s *State) MayBePlaced(p *Pod) bool {
+func (p *Pod) MayBePlaced() bool {
 	return p.Object.DeletionTimestamp == nil && !p.evicted
 }
 
@@ -91,42 +91,32 @@ func (p *Pod) groupName() string {
 	return p.Group.Name
 }
 
-// Pod returns the pod, nil if there is none of that UID.
-func (s *State) Pod(uid types.UID) *Pod { return s.pods[uid] }
-
-// PodNamed returns the pod of that name, nil if there is none.
-func (s *State) PodNamed(namespace, name string) *Pod {
-	return s.pods[s.byName[types.NamespacedName{Namespace: namespace, Name: name}]]
-}
-
-// Pods returns how many pods there are.
-func (s *State) Pods() int { return len(s.pods) }
-
 // UpsertPod takes in a pod that is not finished, and returns the object that was there before, nil if none
 // did. What it means for the pod's place: an object with a node name makes it Bound there, whatever
 // was assumed before; an object without one leaves the stage as it is.
 func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 	name := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}
-	if uid, ok := s.byName[name]; ok && uid != obj.UID {
+	if uid, ok := s.pods.byName[name]; ok && uid != obj.UID {
 		return nil, fmt.Errorf("pod %s: UID is %q, but %q has not been deleted", name, obj.UID, uid)
 	}
-	info, err := s.newPodInfo(obj)
+	info, err := s.pods.newInfo(obj)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	}
-	p, ok := s.pods[obj.UID]
+	p, ok := s.pods.byUID[obj.UID]
 	if !ok {
 		p = &Pod{Object: obj, info: info}
-		s.pods[obj.UID] = p
-		s.byName[name] = obj.UID
+		s.pods.byUID[obj.UID] = p
+		s.pods.byName[name] = obj.UID
 		s.devices.NoteReturned(obj.UID)
-		s.join(p)
+		s.gangs.join(p)
 	} else {
 		old = p.Object
 	}
 	if err := s.rebook(p, obj, info); err != nil {
 		return nil, err
 	}
+	s.recountAll(s.gangs.takeRepriced()...)
 	if _, err := s.informers.Upsert(eventlog.Pods, obj); err != nil {
 		return nil, err
 	}
@@ -136,11 +126,11 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 // rebook gives p its new object and books it on the node that the object names.
 func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	if p.Group != nil {
-		s.roomVersion++
-		s.tally(p, -1)
+		s.record.note(RoomFreed)
+		s.gangs.tally(p, -1)
 		defer func() {
-			s.tally(p, +1)
-			s.observe(p.Group)
+			s.gangs.tally(p, +1)
+			s.gangs.observe(p.Group)
 		}()
 	}
 	node, stage := p.Node, p.Stage
@@ -158,7 +148,7 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	}
 	p.Object, p.info = obj, info
 	p.life = declaredLife(obj)
-	s.restate(p)
+	s.gangs.restate(p)
 	if node != "" {
 		if obj.Spec.NodeName != node {
 			p.info = onNode(info, node)
@@ -171,7 +161,7 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 
 // DeletePod forgets a pod: it is gone or finished. It returns nil if there is none of that UID.
 func (s *State) DeletePod(uid types.UID) (*Pod, error) {
-	p, ok := s.pods[uid]
+	p, ok := s.pods.byUID[uid]
 	if !ok {
 		return nil, nil
 	}
@@ -184,10 +174,11 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 	s.volumes.Forget(uid)
 	s.noteDevices(s.devices.Gone(uid))
 	s.waits.release(uid)
-	s.leave(p)
+	s.gangs.leave(p)
+	s.recountAll(s.gangs.takeRepriced()...)
 	s.noteMoved(uid)
-	delete(s.pods, uid)
-	delete(s.byName, types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name})
+	delete(s.pods.byUID, uid)
+	delete(s.pods.byName, types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name})
 	s.informers.Delete(eventlog.Pods, p.Object.Namespace, p.Object.Name)
 	return &last, nil
 }
@@ -231,8 +222,8 @@ func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.Volu
 
 // Allow makes a Waiting pod Binding.
 func (s *State) Allow(p *Pod) {
-	s.allowed++
-	s.touched(p.Node)
+	s.record.note(PodAllowed)
+	s.nodes.touched(p.Node)
 	s.setStage(p, Binding)
 }
 
@@ -273,12 +264,6 @@ func (s *State) release(p *Pod) (c devices.Changes, err error) {
 	p.info, p.Volumes, p.Devices, p.Since = withPod(p.info, p.Object), nil, nil, 0
 	s.setStage(p, Pending)
 	return c, nil
-}
-
-// Leaves reports whether the pod is about to lose its node: it is gone, is being deleted, or was asked to go.
-func (s *State) Leaves(uid types.UID) bool {
-	p := s.pods[uid]
-	return p == nil || p.Object.DeletionTimestamp != nil || p.evicted
 }
 
 // onNode returns info for the same pod with its node name set. The pod's other parts are shared: objects

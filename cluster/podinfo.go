@@ -16,31 +16,6 @@ type plainPods struct {
 	last  int // where the one was found that was found last
 }
 
-// newPodInfo is framework.NewPodInfo with the requests summed up. That sum is most of what it costs to take a pod in,
-// and many pods mostly request the same, as members of a gang do: then it is that of the pod before.
-// It is never written to, like all of a PodInfo but its Pod.
-func (s *State) newPodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
-	if !isPlain(pod) {
-		return framework.NewPodInfo(pod)
-	}
-	recent := &s.plain
-	for i := range recentPlain {
-		at := (recent.last + i) % recentPlain
-		if info := recent.infos[at]; info != nil && sameRequests(info.Pod, pod) {
-			recent.last = at
-			return withPod(info, pod), nil
-		}
-	}
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		return nil, err
-	}
-	info.CalculateResource()
-	recent.infos[recent.next], recent.last = info, recent.next
-	recent.next = (recent.next + 1) % recentPlain
-	return info, nil
-}
-
 // isPlain reports whether what NewPodInfo finds out about the pod depends on nothing but its containers' requests: it
 // has no affinity, no init containers, no overhead, no resources or claims as a whole, and none that its status tells.
 func isPlain(pod *v1.Pod) bool {

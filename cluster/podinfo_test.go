@@ -18,7 +18,7 @@ func TestAPodInfoIsThatOfThePodAlone(t *testing.T) {
 		s := New()
 		for range 12 {
 			pod := drawPod(t)
-			got, err := s.newPodInfo(pod)
+			got, err := s.pods.newInfo(pod)
 			want, werr := framework.NewPodInfo(pod)
 			if err != nil || werr != nil {
 				t.Fatal(err, werr)

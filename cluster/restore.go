@@ -24,11 +24,11 @@ import (
 // It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
 // write again is for the caller to compare.
 func (s *State) Restore(r *canonical.Reader) error {
-	if len(s.pods) > 0 || len(s.nodes) > 0 {
+	if len(s.pods.byUID) > 0 || len(s.nodes.byName) > 0 {
 		return errors.New("restore the cluster: it is not empty")
 	}
-	s.restoring = true
-	defer func() { s.restoring = false }()
+	s.gangs.restoring = true
+	defer func() { s.gangs.restoring = false }()
 	if err := s.restoreObjects(r); err != nil {
 		return err
 	}
@@ -48,6 +48,7 @@ func (s *State) Restore(r *canonical.Reader) error {
 	if err != nil {
 		return err
 	}
+	s.gangs.takeRepriced() // they are booked, and counted, only now
 	s.bookPods(pods)
 	if err := s.restoreNodes(nodes, images); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (s *State) Restore(r *canonical.Reader) error {
 			return err
 		}
 	}
-	return s.restoreHistories(r)
+	return s.gangs.restore(r)
 }
 
 // readObject reads an object behind its length.
@@ -182,10 +183,10 @@ func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
 
 func (s *State) restorePod(p *Pod, group string) error {
 	name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
-	if _, known := s.pods[p.Object.UID]; known || s.byName[name] != "" {
+	if _, known := s.pods.byUID[p.Object.UID]; known || s.pods.byName[name] != "" {
 		return fmt.Errorf("pod %s (%s) is there twice", name, p.Object.UID)
 	}
-	info, err := s.newPodInfo(p.Object)
+	info, err := s.pods.newInfo(p.Object)
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", name, err)
 	}
@@ -193,9 +194,9 @@ func (s *State) restorePod(p *Pod, group string) error {
 	if p.info = info; p.Node != "" && p.Object.Spec.NodeName != p.Node {
 		p.info = onNode(info, p.Node)
 	}
-	s.pods[p.Object.UID], s.byName[name] = p, p.Object.UID
+	s.pods.byUID[p.Object.UID], s.pods.byName[name] = p, p.Object.UID
 	if group != "" {
-		s.joinGroup(p, types.NamespacedName{Namespace: name.Namespace, Name: group})
+		s.gangs.joinNamed(p, types.NamespacedName{Namespace: name.Namespace, Name: group})
 	}
 	return nil
 }
@@ -208,13 +209,13 @@ func (s *State) bookPods(pods []restoredPod) {
 	})
 	at := make(map[types.UID]slots, len(placed))
 	for _, p := range placed {
-		s.nodeAt(p.Node).info.AddPodInfo(p.info)
-		s.countIn(s.pods[p.Object.UID])
+		s.nodes.at(p.Node).info.AddPodInfo(p.info)
+		s.countIn(s.pods.byUID[p.Object.UID])
 		s.devices.Place(p.info.Pod)
 		at[p.Object.UID] = p.at
 	}
 	// any order: every node's pods are its own
-	for _, n := range s.nodes {
+	for _, n := range s.nodes.byName {
 		for list, pods := range slotLists(n.info) {
 			if list == 0 {
 				continue // added in its order above
@@ -234,7 +235,7 @@ func (s *State) restoreNodes(nodes []*v1.Node, images []imageSize) error {
 		}
 	}
 	for _, image := range images {
-		state, ok := s.images[image.name]
+		state, ok := s.nodes.images[image.name]
 		if !ok {
 			return fmt.Errorf("image %q is on no node", image.name)
 		}

@@ -80,21 +80,21 @@ func (s testState) pod(p *v1.Pod) *Pod {
 	s.t.Helper()
 	_, err := s.UpsertPod(p)
 	s.must(err)
-	return s.Pod(p.UID)
+	return s.Pods().Get(p.UID)
 }
 
 // books is what stands where, and how many of group g are at each stage.
 func (s testState) books() string {
 	var b strings.Builder
-	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
-		p := s.pods[uid]
+	for _, uid := range slices.Sorted(maps.Keys(s.pods.byUID)) {
+		p := s.pods.byUID[uid]
 		fmt.Fprintf(&b, "%s %s", uid, p.Stage)
 		if p.Node != "" {
 			fmt.Fprintf(&b, " on %s", p.Node)
 		}
 		b.WriteString("; ")
 	}
-	for _, info := range s.listed {
+	for _, info := range s.nodes.listed {
 		fmt.Fprintf(
 			&b,
 			"%s %d; ",
@@ -102,7 +102,7 @@ func (s testState) books() string {
 			info.GetAllocatable().GetMilliCPU()-info.GetRequested().GetMilliCPU(),
 		)
 	}
-	if g := s.Group("default", "g"); g != nil {
+	if g := s.Gangs().Named("default", "g"); g != nil {
 		fmt.Fprintf(&b, "g ready %d waiting %d assigned %d", g.Ready(), g.Waiting(), g.Assigned())
 	}
 	return strings.TrimSuffix(b.String(), "; ")
@@ -182,7 +182,7 @@ func TestAPodHoldsItsPlaceAtEveryStageButPending(t *testing.T) {
 			if got := s.books(); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if p := s.Pod("p"); p != nil && p.Placed().Spec.NodeName != p.Node {
+			if p := s.Pods().Get("p"); p != nil && p.Placed().Spec.NodeName != p.Node {
 				t.Errorf("plugins see the pod on %q", p.Placed().Spec.NodeName)
 			}
 		})
@@ -222,7 +222,7 @@ func TestPodAndNodeEventsComeInAnyOrder(t *testing.T) {
 	want("its node", "early Bound on a; a 3000")
 	s.DeleteNode("a")
 	want("the node goes", "early Bound on a")
-	if _, err := s.Get("a"); err == nil || s.Node("a") != nil {
+	if _, err := s.Nodes().Get("a"); err == nil || s.Nodes().Object("a") != nil {
 		t.Error("a node is there that was deleted")
 	}
 	s.node("a", 8)
@@ -230,7 +230,7 @@ func TestPodAndNodeEventsComeInAnyOrder(t *testing.T) {
 	s.DeleteNode("a")
 	_, err := s.DeletePod("early")
 	s.must(err)
-	if len(s.nodes) != 0 || !capacitiesEqual(s.free, Capacity{}) {
+	if len(s.nodes.byName) != 0 || !capacitiesEqual(s.free, Capacity{}) {
 		t.Errorf("the last pod of a node that is gone leaves %v, free %+v", s.nodes, s.free)
 	}
 	if s.DeleteNode("a") != nil {
@@ -251,7 +251,7 @@ func TestImagesAreCountedOverTheNodesThatHaveThem(t *testing.T) {
 	want := func(step string, want string) {
 		t.Helper()
 		var b strings.Builder
-		for _, info := range s.listed {
+		for _, info := range s.nodes.listed {
 			states := info.GetImageStates()
 			for _, name := range slices.Sorted(maps.Keys(states)) {
 				fmt.Fprintf(
@@ -279,8 +279,8 @@ func TestImagesAreCountedOverTheNodesThatHaveThem(t *testing.T) {
 	want("it comes back with another size", "a:y 20 bytes on 1; b:x 30 bytes on 1")
 	s.DeleteNode("a")
 	s.DeleteNode("b")
-	if len(s.images) != 0 {
-		t.Errorf("no node is left, and images are: %v", s.images)
+	if len(s.nodes.images) != 0 {
+		t.Errorf("no node is left, and images are: %v", s.nodes.images)
 	}
 }
 
@@ -301,9 +301,9 @@ func TestNodesWithAffinityAreListedByName(t *testing.T) {
 	s := newState(t)
 	want := func(step, want string) {
 		t.Helper()
-		affinity, _ := s.HavePodsWithAffinityList()
-		antiAffinity, _ := s.HavePodsWithRequiredAntiAffinityList()
-		wide, _ := s.HavePodsWithRequiredNonHostScopedAntiAffinityList()
+		affinity, _ := s.Nodes().HavePodsWithAffinityList()
+		antiAffinity, _ := s.Nodes().HavePodsWithRequiredAntiAffinityList()
+		wide, _ := s.Nodes().HavePodsWithRequiredNonHostScopedAntiAffinityList()
 		if got := nodeNames(wide); got != want || wide == nil {
 			t.Errorf("%s: nodes with wide anti-affinity are %s, want %s", step, got, want)
 		}
@@ -351,14 +351,14 @@ func TestAClaimIsInUseWhileAPodWithItStandsOnANode(t *testing.T) {
 	}))
 	used := func(step string, want bool) {
 		t.Helper()
-		if got := s.IsPVCUsedByPods("default/data"); got != want {
+		if got := s.Nodes().IsPVCUsedByPods("default/data"); got != want {
 			t.Errorf("%s: used is %v", step, got)
 		}
 	}
 	used("pending", false)
 	s.must(s.Assume(p, "a", Waiting, nil))
 	used("held", true)
-	if s.IsPVCUsedByPods("other/data") {
+	if s.Nodes().IsPVCUsedByPods("other/data") {
 		t.Error("the claim of that name in another namespace is used")
 	}
 	s.must(s.Release(p))
@@ -388,7 +388,7 @@ func TestAGroupIsWhatItsObjectsSay(t *testing.T) {
 	want := func(step, want string) {
 		t.Helper()
 		got := "none"
-		if g := s.Group("default", "g"); g != nil {
+		if g := s.Gangs().Named("default", "g"); g != nil {
 			got = fmt.Sprintf(
 				"declared=%v min=%d timeout=%s members=%d",
 				g.Declared(),
@@ -459,13 +459,13 @@ func TestLacksComparesTheSmallestNeedsWithAllThatIsFree(t *testing.T) {
 			s.node("a", 3)
 			s.gang("g", 2)
 			s.members(3, 3)
-			s.must(s.Assume(s.Pod("m0"), "a", Waiting, nil))
+			s.must(s.Assume(s.Pods().Get("m0"), "a", Waiting, nil))
 		}, "cpu 3000 of 0"},
 		{"those that are assigned do not", func(s testState) {
 			s.node("a", 3)
 			s.gang("g", 1)
 			s.members(3, 3)
-			s.must(s.Assume(s.Pod("m0"), "a", Binding, nil))
+			s.must(s.Assume(s.Pods().Get("m0"), "a", Binding, nil))
 		}, ""},
 		{"a node that holds too much has nothing, and takes nothing from others", func(s testState) {
 			s.node("a", 1)
@@ -513,7 +513,7 @@ func TestLacksComparesTheSmallestNeedsWithAllThatIsFree(t *testing.T) {
 			s := newState(t)
 			c.do(s)
 			got := ""
-			if short, lacks := s.Lacks(s.Group("default", "g")); lacks {
+			if short, lacks := s.Lacks(s.Gangs().Named("default", "g")); lacks {
 				got = fmt.Sprintf("%s %d of %d", short.Resource, short.Needed, short.Free)
 			}
 			if got != c.want {
@@ -541,7 +541,7 @@ func TestFreeEqualsACountOfAllNodes(t *testing.T) {
 			}
 		}
 		pending := func() *Pod {
-			if p := s.Pod(types.UID(name("p", 5))); p != nil && p.Stage == Pending {
+			if p := s.Pods().Get(types.UID(name("p", 5))); p != nil && p.Stage == Pending {
 				return p
 			}
 			return nil
@@ -587,7 +587,7 @@ func TestFreeEqualsACountOfAllNodes(t *testing.T) {
 				}
 			},
 			"release": func(*rapid.T) {
-				if p := s.Pod(types.UID(name("p", 5))); p != nil && p.Stage == Waiting {
+				if p := s.Pods().Get(types.UID(name("p", 5))); p != nil && p.Stage == Waiting {
 					must(s.Release(p))
 				}
 			},
@@ -598,7 +598,7 @@ func TestFreeEqualsACountOfAllNodes(t *testing.T) {
 func countAll(s *State) Capacity {
 	var total Capacity
 	// any order: sums
-	for name, n := range s.nodes {
+	for name, n := range s.nodes.byName {
 		if !n.exists {
 			continue
 		}
@@ -610,7 +610,7 @@ func countAll(s *State) Capacity {
 		}
 		left[v1.ResourceCPU] = allocatable.Cpu().MilliValue()
 		// any order: sums
-		for _, p := range s.pods {
+		for _, p := range s.pods.byUID {
 			if p.Node == name {
 				requests := p.Object.Spec.Containers[0].Resources.Requests
 				gpu := requests["example.com/gpu"]

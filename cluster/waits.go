@@ -157,7 +157,7 @@ func (s *State) RestoreWaits(r *canonical.Reader) error {
 		if r.Err() != nil {
 			return r.Err()
 		}
-		p := s.pods[uid]
+		p := s.pods.byUID[uid]
 		if p == nil || w.byUID[uid] != nil {
 			return fmt.Errorf("waiting pod %s is not there, or there twice", uid)
 		}
@@ -171,7 +171,7 @@ func (s *State) RestoreWaits(r *canonical.Reader) error {
 		return r.Err()
 	}
 	// any order: one is enough
-	for uid, p := range s.pods {
+	for uid, p := range s.pods.byUID {
 		if p.Stage == Waiting && w.byUID[uid] == nil {
 			return fmt.Errorf("pod %s is waiting, and nothing says for what", uid)
 		}

@@ -196,7 +196,7 @@ func TestAClockBeyondTheLogsRangeStopsNothing(t *testing.T) {
 			w.reopen()
 			w.mustStep(moment{})
 			w.mustStep(moment{inputs: []eventlog.Payload{node("n2", "1")}})
-			if at := w.engine.Machine().Cluster().PodNamed("ml", "a"); at == nil || at.Object.Spec.NodeName == "" &&
+			if at := w.engine.Machine().Cluster().Pods().Named("ml", "a"); at == nil || at.Object.Spec.NodeName == "" &&
 				at.Node == "" {
 				t.Errorf("the pod a is not placed")
 			}

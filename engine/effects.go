@@ -130,12 +130,12 @@ func (r *releases) complete(m *scheduler.Machine, to *Effect, asked scheduler.Ef
 	case scheduler.Evict:
 		to.MakesRoom = m.MakesRoom(asked)
 		if to.Decision = r.decisionOf(asked.Seq); to.Decision != nil {
-			if p := m.Cluster().Pod(to.Decision.UID); p != nil {
+			if p := m.Cluster().Pods().Get(to.Decision.UID); p != nil {
 				to.Scheduler = p.Object.Spec.SchedulerName
 			}
 		}
 	case scheduler.Ask:
-		if p := m.Cluster().Pod(asked.UID); p != nil {
+		if p := m.Cluster().Pods().Get(asked.UID); p != nil {
 			to.Pod = p.Object
 		}
 		to.Pods = m.PodsAt(asked.Candidates, onNodes)
@@ -144,7 +144,7 @@ func (r *releases) complete(m *scheduler.Machine, to *Effect, asked scheduler.Ef
 
 func completeBind(m *scheduler.Machine, to *Effect) {
 	state := m.Cluster()
-	if p := state.Pod(to.UID); p != nil {
+	if p := state.Pods().Get(to.UID); p != nil {
 		to.Pod, to.Claims, to.GroupClaims = p.Object, claimsOf(p.Object), state.Devices().GroupClaims(p.Object)
 		if len(to.Claims) > 0 {
 			to.ClaimUIDs = state.Devices().UIDs(p.Object.Namespace, to.Claims)

@@ -295,7 +295,7 @@ func TestRecoveryFromEveryPrefix(t *testing.T) {
 		}
 		bound := 0
 		for i := range 3 {
-			if p := e.Machine().Cluster().PodNamed("ml", fmt.Sprintf("red-%d", i)); p != nil &&
+			if p := e.Machine().Cluster().Pods().Named("ml", fmt.Sprintf("red-%d", i)); p != nil &&
 				p.Object.Spec.NodeName != "" {
 				bound++
 			}
@@ -438,7 +438,8 @@ func TestOnlyWhatSchedulingReadsIsLogged(t *testing.T) {
 			t.Errorf("entry %d, %s, has the secret", e.Seq, e.Kind())
 		}
 	}
-	if kept := w.engine.Machine().Cluster().Pod("uid-a").Object; strings.Contains(fmt.Sprintf("%+v", kept), secret) {
+	kept := w.engine.Machine().Cluster().Pods().Get("uid-a").Object
+	if strings.Contains(fmt.Sprintf("%+v", kept), secret) {
 		t.Errorf("the state has the secret: decisions could depend on what the log does not hold")
 	}
 	if p.Spec.Containers[0].Env[0].Value != secret {

@@ -121,7 +121,7 @@ func TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs(t *t
 		if effects := mustAdvance(t, e, pod(name, "1", "")); len(effects) > 0 {
 			t.Fatalf("effects %v of what is not durable", names(effects))
 		}
-		if p := e.Machine().Cluster().PodNamed("ml", name); p == nil || p.Node != "n1" {
+		if p := e.Machine().Cluster().Pods().Named("ml", name); p == nil || p.Node != "n1" {
 			t.Fatalf("%s is not decided while the append before it is stuck", name)
 		}
 	}

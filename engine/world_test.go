@@ -181,7 +181,7 @@ func placements(m *scheduler.Machine) map[string]string {
 	for _, moment := range gangStory() {
 		for _, in := range moment.inputs {
 			if up, ok := in.(*eventlog.Upserted); ok && up.Resource == eventlog.Pods {
-				if p := m.Cluster().Pod(up.Object.GetUID()); p != nil {
+				if p := m.Cluster().Pods().Get(up.Object.GetUID()); p != nil {
 					where[p.Object.Name] = fmt.Sprintf("%s %s", p.Stage, p.Node)
 				}
 			}

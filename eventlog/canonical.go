@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// Canonical returns obj as whoever reads it from a log sees it: encoded and decoded once, so that what the
-// encoding does not tell apart (an empty list from none, a quantity's spelling) is the same on both sides.
+// Canonical returns obj as every reader of a log sees it: encoded and decoded once. The encoding does not distinguish
+// an empty list from none, or two spellings of a quantity; so neither does the writer.
 func Canonical(res Resource, obj Object) (Object, error) {
 	b, err := appendPayload(nil, &Upserted{Resource: res, Object: obj})
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// A Chain is the end of a chain of records: what the next record has to continue. The zero Chain is the end of an empty
+// A Chain is the end of a chain of records: the next record has to continue it. The zero Chain is the end of an empty
 // log.
 //
-// The invariant of a log: its records, taken one after the other from its beginning, continue one another. For example,
-// behind the Chain {7, h} stands only a record that says of itself that it is entry 8 and that h is the hash of the
-// record before it; then the Chain is {8, that record's hash}.
+// The invariant of a log: each record continues the one before it. For example, only one kind of record may follow the
+// Chain {7, h}: its header says that it is entry 8, and that h is the hash of the record before it. Then the Chain is
+// {8, hash of that record}.
 type Chain struct {
 	// Seq is the number of the last entry.
 	Seq uint64
@@ -50,7 +50,7 @@ func (c *Chain) Record(rec []byte) (Record, error) {
 	return Record{Seq: seq, Bytes: rec, Hash: c.Hash}, nil
 }
 
-// Entry is Record, and decodes the entry, which is not looked into before it is known to be the next one.
+// Entry is Record, and decodes the entry. It does not read the payload before it knows that the record is the next one.
 func (c *Chain) Entry(rec []byte) (Entry, error) { return c.entry(rec, nil) }
 
 // entry is Entry, decoded by d.
@@ -71,7 +71,8 @@ func (c *Chain) entry(rec []byte, d *Decoder) (Entry, error) {
 	return e, nil
 }
 
-// pass goes on behind rec, which says that it is entry seq's behind a record of hash prev.
+// pass moves the end behind rec, whose header says that it is entry seq and that prev is the hash of the record before
+// it.
 func (c *Chain) pass(rec []byte, seq uint64, prev [32]byte) error {
 	switch {
 	case seq != c.Seq+1:
@@ -87,18 +88,19 @@ func (c *Chain) pass(rec []byte, seq uint64, prev [32]byte) error {
 type Batch struct {
 	// First is the number of the first entry.
 	First uint64
-	// Bytes are the records one behind the other, and Ends where each of them ends.
+	// Bytes has the records one behind the other. Ends has the offset at which each of them ends.
 	Bytes []byte
 	Ends  []int
-	// Hashes are theirs.
+	// Hashes has the hash of each record.
 	Hashes [][32]byte
 }
 
-// keptBatch is how many bytes a Batch keeps for its next use: one huge batch should not hold its memory for good.
+// keptBatch is the number of bytes that a Batch keeps for its next use: one huge batch should not hold its memory for
+// ever.
 const keptBatch = 4 << 20
 
-// Encode makes b the records of entries behind end, and returns the end that they lead to. Every Log asks it, or
-// Chain.Append and Limit, before it writes anything. The error is an *EntryError or a *LimitError; then b is of no use.
+// Encode makes b the records of entries behind end, and returns the new end. Every Log calls it, or Chain.Append and
+// Limit, before it writes anything. The error is an *EntryError or a *LimitError; b must not be used then.
 func (b *Batch) Encode(end Chain, entries []Entry, limit Limit) (Chain, error) {
 	if err := limit.check(len(entries), 0); err != nil {
 		return end, err
@@ -125,7 +127,7 @@ func (b *Batch) Encode(end Chain, entries []Entry, limit Limit) (Chain, error) {
 	return end, nil
 }
 
-// Record returns the i-th record, from 0 on.
+// Record returns record i of the batch, counted from 0.
 func (b *Batch) Record(i int) []byte {
 	start := 0
 	if i > 0 {
@@ -135,13 +137,13 @@ func (b *Batch) Record(i int) []byte {
 }
 
 // TreeAt returns the hash tree over the first size entries. It reads the entries behind the largest smaller tree that
-// the log knows. Errors are those of RecordReader.
+// the log knows. It returns the errors of RecordReader.
 func TreeAt(ctx context.Context, log RecordReader, size uint64) (merkle.Tree, error) {
 	o, err := OriginAt(ctx, log, size)
 	return o.Tree, err
 }
 
-// OriginAt returns the place behind entry seq, from which another log may go on. It reads what TreeAt reads.
+// OriginAt returns the place behind entry seq, where another log may continue. It reads the same entries as TreeAt.
 func OriginAt(ctx context.Context, log RecordReader, seq uint64) (Origin, error) {
 	tree, err := log.KnownTree(ctx, seq)
 	if err != nil {

@@ -9,26 +9,24 @@ import (
 )
 
 // FormatVersion is the version of the record format that AppendRecord writes, and the highest that DecodeRecord reads.
-// Versions are a ladder: a rung is added for every change of the format once a release has written it, and none is ever
-// reused.
+// Each change of the format after a release gets the next number. No number is ever used again.
 //
-//	1 to 9  were written before the first release, and are not read any more
+//	1 to 9  were written before the first release, and are no longer read
 //	10      the format of release 0.1.0
 const FormatVersion = 10
 
 // lowestFormat is the lowest version that DecodeRecord reads.
 const lowestFormat = 10
 
-// MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
-// object.
+// MaxRecord is the largest size of a record in bytes, about ten times the largest object that the API server accepts.
 const MaxRecord = 16 << 20
 
 // The layout of a record:
 //
 //	version u8 | kind u8 | flags u8 | seq u64 | epoch u64 | time i64 | previous record's SHA-256 | payload | CRC-32C
 //
-// Integers of the header and the checksum are big endian. The checksum covers everything before it; the
-// hash of a record, which the next record carries, covers the checksum too.
+// Integers of the header and the checksum are big endian. The checksum covers everything before it. The hash of a
+// record, which the next record carries, covers the checksum too.
 const (
 	offsetVersion = 0
 	offsetKind    = 1
@@ -46,29 +44,28 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// EntryError says that an entry cannot stand in a log as it is: it has no payload, a payload that the
-// format cannot hold, or a wrong sequence number. An Append that fails so has added nothing, and the log
-// goes on.
+// EntryError says that a log cannot have the entry: it has no payload, a payload that the format cannot hold, or a
+// wrong sequence number. An Append that returns it has added nothing, and the log may still be used.
 type EntryError struct {
 	// Seq is the sequence number that the entry has.
 	Seq uint64
-	// Err is what is wrong.
+	// Err says why.
 	Err error
 }
 
 // Error implements error.
 func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Seq, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// AppendRecord appends e's record to dst and returns the longer slice. prev is the hash of the record
-// before it (HashRecord), all zeros for entry 1. On error, an *EntryError, dst is returned as it was.
+// AppendRecord appends e's record to dst and returns the longer slice. prev is the hash of the record before it
+// (HashRecord), all zeros for entry 1. The error is an *EntryError; then dst is returned unchanged.
 //
-// An Upserted's object is written without its apiVersion and kind, which its resource implies. What the object's type
-// caches (a Quantity keeps its text) may be filled in, so no one else may use the object meanwhile, unless e has an
-// Encoding. The message of a BindResult or EvictResult is written as valid UTF-8, whatever it was; other text must be
-// it.
+// An Upserted's object is written without its apiVersion and kind, which its resource implies. The caches in the object
+// may be filled in (a Quantity keeps its text). So no one else may use the object meanwhile, unless e has an Encoding.
+// The message of a BindResult or EvictResult is written as valid UTF-8: invalid bytes are replaced. Other text must be
+// valid.
 func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	start := len(dst)
 	kind, err := e.kind()
@@ -115,21 +112,21 @@ func (e *Entry) kind() (Kind, error) {
 	return payloadKind(e.Payload)
 }
 
-// HashRecord returns the SHA-256 of a whole record: what the next record carries as the previous hash.
+// HashRecord returns the SHA-256 of a whole record. The next record carries it as the previous hash.
 func HashRecord(rec []byte) [32]byte { return sha256.Sum256(rec) }
 
-// DecodeRecord returns the entry of a record, and the hash of the record before it that the record
-// carries. It accepts only what AppendRecord writes: from an accepted record's entry and hash,
-// AppendRecord makes the same bytes again. The entry keeps nothing of b. Errors name the field and the
-// place in the record; none panics, and none allocates more than DecodeMemory of the record's size.
+// DecodeRecord returns the entry of a record, and the hash of the record before it that the record carries. It accepts
+// only records that AppendRecord writes: from an accepted record's entry and hash, AppendRecord makes the same bytes
+// again. The entry does not alias b. Errors name the field and the place in the record. It never panics, and allocates
+// at most DecodeMemory of the record's size.
 func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
 	return (*Decoder)(nil).Record(b)
 }
 
-// recordError says that err is of a record.
+// recordError adds to err that it concerns a record.
 func recordError(err error) error { return fmt.Errorf("record: %w", err) }
 
-// decodeChecked is Decoder.Record of what has passed checkFrame.
+// decodeChecked is Decoder.Record, for a record that has passed checkFrame.
 func decodeChecked(b []byte, d *Decoder) (e Entry, prev [32]byte, err error) {
 	e.Seq = binary.BigEndian.Uint64(b[offsetSeq:])
 	e.Epoch = binary.BigEndian.Uint64(b[offsetEpoch:])
@@ -146,8 +143,8 @@ func decodeChecked(b []byte, d *Decoder) (e Entry, prev [32]byte, err error) {
 	return e, prev, nil
 }
 
-// RecordPlace returns what a record says of its place in a log, its number and the hash of the record before it,
-// without looking into its payload: that may still be what DecodeRecord refuses.
+// RecordPlace returns the number of a record and the hash of the record before it. It does not read the payload, so
+// DecodeRecord may still refuse the record.
 func RecordPlace(b []byte) (seq uint64, prev [32]byte, err error) {
 	if err := checkFrame(b); err != nil {
 		return 0, prev, recordError(err)
@@ -155,7 +152,7 @@ func RecordPlace(b []byte) (seq uint64, prev [32]byte, err error) {
 	return binary.BigEndian.Uint64(b[offsetSeq:]), [32]byte(b[offsetPrev:headerSize]), nil
 }
 
-// checkFrame checks what can be said of a record without looking into its payload.
+// checkFrame checks a record as far as that is possible without its payload.
 func checkFrame(b []byte) error {
 	if len(b) < headerSize+checksumSize {
 		return fmt.Errorf("%d bytes are too few: a record has at least %d", len(b), headerSize+checksumSize)
@@ -167,7 +164,7 @@ func checkFrame(b []byte) error {
 	if got := crc32.Checksum(body, castagnoli); got != want {
 		return fmt.Errorf("checksum is %08x, want %08x", got, want)
 	}
-	// The checksum is asked first: it tells another format from a flipped bit.
+	// The checksum comes first: it distinguishes another format from a flipped bit.
 	if v := b[offsetVersion]; v == 0 {
 		return fmt.Errorf("unknown format version 0 at byte %d: the first one is 1", offsetVersion)
 	} else if v < lowestFormat || v > FormatVersion {

@@ -240,7 +240,7 @@ func TestAPayloadEndsWithTheLastFieldThatIsSet(t *testing.T) {
 	}
 }
 
-// Every record is of the one format, and those of other formats say so, with what to do.
+// Records of any format except the current one are refused, and the error says what to do.
 func TestRecordsOfOtherFormatsAreRefused(t *testing.T) {
 	for format := range 256 {
 		rec := raw(eventlog.KindTick)

@@ -5,22 +5,26 @@ import "strings"
 // pemHeader begins every key and certificate in PEM form.
 const pemHeader = "-----BEGIN"
 
-// WithoutCredentials returns the name of a volume, a URL or a path, without what may be a credential in it: what stands
-// before the last @ of its authority (user:password@host), the query (?sig=…), the fragment of a URL, and all of a text
-// with a key in PEM form. A name without any of these is returned as it is. A secret that is the name itself, or a part
-// of its path, is not told from a name.
+// WithoutCredentials returns the name of a volume, a URL or a path, without parts that may be a credential:
+//
+//   - everything before the last @ of its authority (user:password@host),
+//   - the query (?sig=…) and the fragment of a URL,
+//   - the whole text, if it has a key in PEM form.
+//
+// A name without any of these is returned unchanged. A secret that is the name itself, or a part of its path, cannot be
+// distinguished from a name.
 func WithoutCredentials(name string) string {
 	for {
 		shorter := cutCredentials(name, false)
 		if shorter == name {
 			return name
 		}
-		name = shorter // what is left of u@https://v@host is a URL again
+		name = shorter // the rest of u@https://v@host is a URL again
 	}
 }
 
-// imageWithoutCredentials is WithoutCredentials of the name of an image. No @ belongs to it but the one before its
-// digest.
+// imageWithoutCredentials is WithoutCredentials for the name of an image. The only @ that belongs to it is the one
+// before its digest.
 func imageWithoutCredentials(image string) string {
 	name, digest := image, ""
 	if at := strings.LastIndexByte(image, '@'); at >= 0 && isDigest(image[at+1:]) {
@@ -43,7 +47,7 @@ func isDigest(s string) bool {
 		strings.Trim(sum, "0123456789abcdefABCDEF") == ""
 }
 
-// cutCredentials cuts what is found at one look. With noAt no part of the name has an @.
+// cutCredentials removes the credentials that one pass finds. With noAt, no part of the name has an @.
 func cutCredentials(name string, noAt bool) string {
 	if strings.Contains(name, pemHeader) {
 		return ""
@@ -77,8 +81,8 @@ func cutCredentials(name string, noAt bool) string {
 	return scheme + slashes + path
 }
 
-// MessageWithoutCredentials returns a text for people without the credentials of the URLs in it, and up to the first
-// key in PEM form.
+// MessageWithoutCredentials returns a text for people without the credentials of the URLs in it. It ends the text
+// before the first key in PEM form.
 func MessageWithoutCredentials(text string) string {
 	text, _, _ = strings.Cut(text, pemHeader)
 	if !strings.Contains(text, "://") {

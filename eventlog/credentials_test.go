@@ -14,8 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// credentialForms are values that hold a credential, which is the marker that %[1]s stands for. Where the marker is
-// the whole value, no program can tell it from a name.
+// credentialForms are values that hold a credential, the marker in place of %[1]s. Where the marker is the whole value,
+// no program can distinguish it from a name.
 var credentialForms = []string{
 	"https://user:%[1]s@registry.example/team/image:1",
 	"https://%[1]s@registry.example/team/image:1",
@@ -147,7 +147,7 @@ func TestNoCredentialReachesTheRecord(t *testing.T) {
 	}
 }
 
-// checkRecord compares what is in the record with what may be there.
+// checkRecord compares the fields in the record with the allowed ones.
 func checkRecord(t *testing.T, res eventlog.Resource, form string, full, kept map[string][]string, record []byte,
 	used map[int]bool) {
 	t.Helper()

@@ -4,30 +4,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Outcome is how a scheduling cycle ended.
+// Outcome says how a scheduling cycle ended.
 type Outcome uint8
 
-// The outcomes. The numbers stand on disk.
+// The outcomes. The log stores the numbers.
 const (
 	// Scheduled: the pod has its node and everything that Permit asked for; a bind follows.
 	Scheduled Outcome = 1
-	// Waiting: the pod is held on its node by Permit.
+	// Waiting: Permit holds the pod on its node.
 	Waiting Outcome = 2
-	// Unschedulable: a plugin refused the pod; it is tried again when an event may have changed that.
+	// Unschedulable: a plugin refused the pod. It is retried when an event may have changed that.
 	Unschedulable Outcome = 3
-	// Error: a plugin failed; the pod is tried again after its backoff.
+	// Error: a plugin failed. The pod is retried after its backoff.
 	Error Outcome = 4
-	// Evicted: the pod had a node and is to leave it, as are the other Victims: what its gang asked for came about.
+	// Evicted: the pod has a node and must leave it, as must the other Victims, because its gang's condition for that
+	// holds.
 	Evicted Outcome = 5
-	// Reserved: the pod, or its gang, is the first that does not fit; at WaitUntil, by what is declared of the pods
-	// that run, there is room for it at Places, and until then whoever passes it leaves that free.
+	// Reserved: the pod, or its gang, is the first that does not fit. By the durations that running pods declare, there
+	// is room for it at Places from WaitUntil on. Until then, entities that pass it leave that room free.
 	Reserved Outcome = 6
 	// Asked: HTTP extenders are asked about the pod, or about the members of its gang, see Questions. It waits for
-	// their answers, and others are tried meanwhile.
+	// their answers, and other pods are scheduled meanwhile.
 	Asked Outcome = 7
 )
 
-// Decision is what one scheduling cycle decided. It is a fact: applying it needs no plugin to agree.
+// Decision is the result of one scheduling cycle. It is a fact: applying it needs no plugin's agreement.
 type Decision struct {
 	// Cycle numbers the scheduling cycles of the log from 1.
 	Cycle uint64
@@ -36,54 +37,54 @@ type Decision struct {
 	UID             types.UID
 	// Group is the name of the pod's gang in the same namespace, "" for a pod of no gang.
 	Group string
-	// Outcome is how the cycle ended.
+	// Outcome says how the cycle ended.
 	Outcome Outcome
-	// Node is where the pod goes (Scheduled, Waiting).
+	// Node is the node of the pod (Scheduled, Waiting).
 	Node string
 	// Score is the node's weighted total score; 0 if only one node was feasible and none was scored.
 	Score int64
-	// Evaluated and Feasible count the nodes that were filtered and those that passed.
+	// Evaluated and Feasible count the nodes that were filtered and the nodes that passed.
 	Evaluated, Feasible int64
 	// Rejections say who refused how many nodes, sorted by plugin, code, reason. A refusal of the pod as
 	// a whole (PreFilter, Reserve, Permit) has Nodes 0.
 	Rejections []Rejection
-	// WaitUntil is when a Waiting pod is released if it is not allowed before.
+	// WaitUntil is the time at which a Waiting pod is released unless it is allowed before.
 	WaitUntil Time
 	// WaitFor names the Permit plugins that hold a Waiting pod, sorted.
 	WaitFor []string
-	// Approvals are the permissions that this cycle gave to waiting pods, in the order given.
+	// Approvals are the permissions that this cycle gave to waiting pods, in the order in which it gave them.
 	Approvals []Approval
-	// Allowed are the waiting pods that this cycle set free to be bound, in the order of their decisions.
+	// Allowed are the waiting pods that this cycle allowed to be bound, in the order of their decisions.
 	Allowed []types.UID
 	// Rejected are the waiting pods that this cycle released from their nodes, in the order of their decisions.
 	Rejected []types.UID
 	// Victims are the pods that this cycle evicts.
 	Victims []types.UID
-	// Nominated is the node nominated for the pod from now on, "" for none: of an Unschedulable or Error outcome,
-	// whether this cycle nominated it or an earlier one did. Other outcomes leave the pod's nomination alone.
+	// Nominated is the node for which the pod is nominated after an Unschedulable or Error outcome, "" for none. This
+	// cycle or an earlier one nominated it. Other outcomes do not change the pod's nomination.
 	Nominated string
 	// Volumes are the claims that the pod's placement settles.
 	Volumes []VolumeClaim
-	// Places are where a reservation (Reserved) has each pod go, in the order in which they were found.
+	// Places are the nodes that a reservation (Reserved) keeps for each pod, in the order in which they were found.
 	Places []Place
-	// Nominations are those of other pods that this cycle gives or takes away: of the other members of a gang that
-	// preempts, then of pods that yield to them.
+	// Nominations are the nominations that this cycle gives to other pods or takes from them: first the other members
+	// of a gang that preempts, then the pods that yield to them.
 	Nominations []Nomination
-	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE); "" for
-	// a cycle that was limited to none.
+	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE). It is
+	// "" for a cycle without a limit.
 	Domain string
-	// Elsewhere says, of an Unschedulable or Error outcome with a Domain, that there is another domain to try. If this
-	// cycle ends the gang's attempt and no member has a node then, the gang is tried again at once, elsewhere.
+	// Elsewhere says, for an Unschedulable or Error outcome with a Domain, that another domain is left to try. If this
+	// cycle ends the gang's attempt and no member has a node then, the gang is tried there at once.
 	Elsewhere bool
-	// Ended says, of a Reserved outcome without Places, why the reservation of the pod's lane ends.
+	// Ended says, for a Reserved outcome without Places, why the reservation of the pod's lane ends.
 	Ended Ending
-	// Activated are the pods that plugins want tried at once, sorted: those of Handle.Activate and, of a cycle that
+	// Activated are the pods that plugins ask to try at once, sorted: the pods of Handle.Activate and, if the cycle
 	// gives its pod a node, of PodsToActivate.
 	Activated []types.UID
-	// Devices are the claims that the pod's placement allocates devices to, in the order in which the pod names them.
-	// A claim whose allocation an earlier decision has made, and that does not have it yet, is among them.
+	// Devices are the claims to which the pod's placement allocates devices, in the order in which the pod names them.
+	// They include a claim for which an earlier decision made the allocation, while the claim does not have it yet.
 	Devices []DeviceClaim
-	// Questions are, of the outcome Asked, those that extenders are asked.
+	// Questions are, for the outcome Asked, the questions to the extenders.
 	Questions []Question
 }
 
@@ -92,16 +93,16 @@ func (d *Decision) hasFacts() bool {
 	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated)+len(d.Devices)+len(d.Questions) > 0
 }
 
-// Ending is why a reservation ends that still has an entity.
+// Ending says why a reservation ends whose entity still exists.
 type Ending uint8
 
-// The endings. The numbers stand on disk.
+// The endings. The log stores the numbers.
 const (
-	// NotFirst: the entity is not the first of its lane any more of those that wait for room.
+	// NotFirst: the entity is no longer the first of its lane that waits for room.
 	NotFirst Ending = 1
-	// NoTime: it is not known any more when there will be room.
+	// NoTime: the time at which there will be room is no longer known.
 	NoTime Ending = 2
-	// OtherReason: there is room now, and the entity was refused for another reason than want of room.
+	// OtherReason: there is room now, and the entity was refused for another reason.
 	OtherReason Ending = 3
 )
 
@@ -118,13 +119,13 @@ type Rejection struct {
 	// Code is the framework's name of the status code: Unschedulable, UnschedulableAndUnresolvable,
 	// Pending or Error.
 	Code string
-	// Reason is the plugin's own words; empty for Error, whose words are not deterministic.
+	// Reason is the plugin's own text; empty for Error, whose text is not deterministic.
 	Reason string
-	// Nodes is how many nodes were refused for it.
+	// Nodes is the number of nodes that were refused for it.
 	Nodes int64
 }
 
-// Approval is a Permit plugin's word that a waiting pod may go on.
+// Approval is a Permit plugin's permission for a waiting pod.
 type Approval struct {
 	UID    types.UID
 	Plugin string
@@ -141,6 +142,6 @@ type VolumeClaim struct {
 // Nomination is the node where room is kept for a pod.
 type Nomination struct {
 	UID types.UID
-	// Node is the node's name; "" takes the pod's nomination away.
+	// Node is the node's name; "" removes the pod's nomination.
 	Node string
 }

@@ -8,36 +8,36 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A Decoder decodes records and objects as DecodeRecord and DecodeObject do, with the same results and errors, and
-// remembers what it has decoded of the specs of pods: pods of one template share the memory of what is the same in
-// their specs. That is most of what decoding a pod costs. So what is shared must not be written to, as nothing of an
-// object is that others may have; no Quantity is shared that encoding an object writes to.
+// A Decoder decodes records and objects like DecodeRecord and DecodeObject, with the same results and errors. It
+// remembers the specs of pods that it has decoded: pods of one template share the memory of the equal parts of their
+// specs, which are most of the cost of decoding a pod. Shared parts must not be written to, and neither may any part of
+// an object that others may have. A Quantity to which encoding writes is never shared.
 //
-// For example, of the 64 pods of a gang two are decoded whole. Of the others only the metadata, the status and the node
-// are, and their containers are those of the second one.
+// For example, of the 64 pods of a gang two are decoded whole. The others have only their metadata, status and node
+// decoded, and get the containers of the second one.
 //
-// What it remembers is a memo, and bounded. The zero Decoder is ready, and a nil one remembers nothing. It is not safe
-// for concurrent use, and what it gives out is for one goroutine at a time as long as that encodes it.
+// The remembered specs are a memo, and bounded. The zero Decoder is ready, and a nil one remembers nothing. It is not
+// safe for concurrent use. Its results may be encoded by one goroutine at a time only.
 type Decoder struct {
-	// specs are by the bytes of all their fields but those that ownOfPod names.
+	// specs are by the bytes of all their fields except the fields that ownOfPod names.
 	specs map[string]*sharedSpec
-	// seen has the checksums of such bytes that came once: what comes only once is not worth being remembered.
+	// seen has the checksums of bytes that came once: a spec that comes only once is not worth remembering.
 	seen [256]uint32
 
-	// of the spec that was looked up last: the fields of ownOfPod, and the others; common is empty if it cannot be
-	// remembered
+	// own has the fields of ownOfPod of the last spec, and common the others. common is empty if the spec cannot be
+	// remembered.
 	own, common, scratch []byte
 }
 
 // A sharedSpec is a spec without the fields of ownOfPod.
 type sharedSpec struct {
 	spec v1.PodSpec
-	// canonical says that its bytes are the ones that it is written as.
+	// canonical says that encoding the spec gives the same bytes.
 	canonical bool
 }
 
 const (
-	// maxShared is how many specs a Decoder remembers, and maxSharedSize of how many bytes each is at the most.
+	// maxShared is the number of specs that a Decoder remembers, and maxSharedSize the largest size of one in bytes.
 	maxShared     = 64
 	maxSharedSize = 16 << 10
 )
@@ -71,7 +71,7 @@ func (d *Decoder) Record(b []byte) (e Entry, prev [32]byte, err error) {
 // Entry is Chain.Entry.
 func (d *Decoder) Entry(c *Chain, rec []byte) (Entry, error) { return c.entry(rec, d) }
 
-// unmarshal reads an object of which the shape was checked. canonical says that b must be what it is written as.
+// unmarshal reads an object whose shape was checked. canonical says that b must equal the encoding of the object.
 func (d *Decoder) unmarshal(obj protoObject, b []byte, canonical bool) error {
 	pod, isPod := obj.(*v1.Pod)
 	if isPod && d != nil {
@@ -96,8 +96,8 @@ func (d *Decoder) unmarshal(obj protoObject, b []byte, canonical bool) error {
 	return nil
 }
 
-// pod reads a pod of which the shape was checked, if its spec is one that is remembered. If it returns false, nothing
-// is known of b, and pod is of no use. canonical says that b must be what the pod is written as.
+// pod reads a pod whose shape was checked, if its spec is one that the Decoder remembers. If it returns false, b may
+// still be valid, and pod must not be used. canonical says that b must equal the encoding of the pod.
 func (d *Decoder) pod(b []byte, pod *v1.Pod, canonical bool) bool {
 	d.common = d.common[:0]
 	var parts [podStatus + 1][]byte
@@ -112,7 +112,7 @@ func (d *Decoder) pod(b []byte, pod *v1.Pod, canonical bool) bool {
 		d.part(&pod.ObjectMeta, parts[podMetadata], canonical) && d.part(&pod.Status, parts[podStatus], canonical)
 }
 
-// spec is pod for its spec.
+// spec is pod for the pod's spec.
 func (d *Decoder) spec(b []byte, spec *v1.PodSpec, canonical bool) bool {
 	d.own = d.own[:0]
 	for len(b) > 0 {
@@ -136,8 +136,7 @@ func (d *Decoder) spec(b []byte, spec *v1.PodSpec, canonical bool) bool {
 	return spec.Unmarshal(d.own) == nil
 }
 
-// ownCanonical reports whether the fields of ownOfPod are what they are written as: of those that are messages, each
-// is.
+// ownCanonical reports whether each message among the fields of ownOfPod equals its encoding.
 func (d *Decoder) ownCanonical() bool {
 	for b := d.own; len(b) > 0; {
 		f, _ := cutField(b)
@@ -158,7 +157,7 @@ func (d *Decoder) part(m protoMessage, b []byte, canonical bool) bool {
 	return isCanonical(m, b, &d.scratch) == nil
 }
 
-// remember remembers the spec of a pod that pod has failed to read, and that was decoded from the same bytes then.
+// remember remembers a spec that pod could not read from the memo, and that was then decoded from the same bytes.
 func (d *Decoder) remember(spec *v1.PodSpec, canonical bool) {
 	if len(d.common) == 0 || len(d.common) > maxSharedSize || writtenByEncoding(spec) {
 		return
@@ -177,8 +176,8 @@ func (d *Decoder) remember(spec *v1.PodSpec, canonical bool) {
 	d.specs[string(d.common)] = shared
 }
 
-// clip has an append to a list of a spec make a new list, as where nothing is shared: the generated code leaves
-// room behind the lists that it reads.
+// clip removes the free capacity of the spec's lists, because the generated code leaves room behind the lists that it
+// reads. So an append makes a new list, as it must where lists are shared.
 func clip(spec *v1.PodSpec) {
 	spec.InitContainers = slices.Clip(spec.InitContainers)
 	spec.Containers = slices.Clip(spec.Containers)
@@ -193,8 +192,8 @@ func clip(spec *v1.PodSpec) {
 	spec.EvictionResponders = slices.Clip(spec.EvictionResponders)
 }
 
-// writtenByEncoding reports whether encoding a pod may write into what it shares of its spec: a Quantity that is no
-// value of a map keeps its text. Only environment variables have one; those that Trim leaves a pod have none.
+// writtenByEncoding reports whether encoding a pod may write into the shared part of its spec: a Quantity outside of a
+// map keeps its text. Only environment variables have one, and Trim removes these.
 func writtenByEncoding(spec *v1.PodSpec) bool {
 	for i := range spec.InitContainers {
 		if len(spec.InitContainers[i].Env) > 0 {
@@ -217,12 +216,12 @@ func writtenByEncoding(spec *v1.PodSpec) bool {
 // A cutOff is the first field of a message.
 type cutOff struct {
 	number uint64
-	// content is what a field with a length holds, whole is all of it.
+	// content is the content of a field with a length, whole is all of the field.
 	content, whole []byte
 }
 
-// cutField returns the first field of b, whose shape was checked. ok is false if what is before its content, or a
-// number that it holds, is not in its shortest form.
+// cutField returns the first field of b, whose shape was checked. ok is false if its tag, its length or its number is
+// not in its shortest form.
 func cutField(b []byte) (f cutOff, ok bool) {
 	tag, n := shortUvarint(b)
 	if n <= 0 {
@@ -244,7 +243,7 @@ func cutField(b []byte) (f cutOff, ok bool) {
 	return f, true
 }
 
-// shortUvarint is binary.Uvarint of a number in its shortest form; n is 0 for another one.
+// shortUvarint is binary.Uvarint for a number in its shortest form; n is 0 for any other.
 func shortUvarint(b []byte) (v uint64, n int) {
 	if v, n = binary.Uvarint(b); n > 1 && b[n-1] == 0 {
 		return 0, 0

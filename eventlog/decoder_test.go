@@ -187,7 +187,7 @@ func TestADecoderRefusesWhatIsNotCanonical(t *testing.T) {
 		if _, _, err := d.Record(bad); err == nil {
 			t.Errorf("%s: accepted", at)
 		}
-		// What a snapshot's reader, which compares the whole state, has remembered is not taken for canonical.
+		// A snapshot's reader compares the whole state. Specs that it has remembered are not treated as canonical.
 		var mixed eventlog.Decoder
 		for range 3 {
 			if _, _, err := mixed.Object(eventlog.Pods, bad[headerSize+1:len(bad)-4], 1<<20); err != nil {
@@ -350,7 +350,7 @@ func TestAnAppendToASharedListIsOfOnePod(t *testing.T) {
 	}
 }
 
-// TestEveryListOfASharedSpecIsClipped fills each list of a pod's spec, those that Trim would leave out too.
+// TestEveryListOfASharedSpecIsClipped fills each list of a pod's spec, including the lists that Trim would drop.
 func TestEveryListOfASharedSpecIsClipped(t *testing.T) {
 	spec := reflect.TypeFor[corev1.PodSpec]()
 	lists := 0

@@ -11,21 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DeviceClaim is the devices that a placement gives a ResourceClaim of the pod's namespace.
+// DeviceClaim has the devices that a placement gives to a ResourceClaim of the pod's namespace.
 type DeviceClaim struct {
-	// Claim and UID are the ResourceClaim's.
+	// Claim and UID are the ResourceClaim's name and UID.
 	Claim string
 	UID   types.UID
-	// Allocation is what the claim's status.allocation becomes, without its configurations and its time: those are
-	// added when it is written, because the log does not have them. It is encoded so that two are the same if they are
-	// equal, see Result.
+	// Allocation becomes the claim's status.allocation, without its configurations and its time: they are added when
+	// the status is written, because the log does not have them. Equal allocations have equal encodings, see Result.
 	//
 	// A claim that the pod's bind makes, for devices that the pod requests by the names of extended resources, has no
 	// UID yet. Its requests are in Allocation too, see Requests.
 	Allocation string
 }
 
-// NewDeviceClaim returns the devices that claim.status.allocation has. The claim is not written to.
+// NewDeviceClaim returns the devices in claim.status.allocation. It does not write to the claim.
 func NewDeviceClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
 	if claim.Status.Allocation == nil {
 		return DeviceClaim{}, fmt.Errorf("ResourceClaim %s/%s has no allocation", claim.Namespace, claim.Name)
@@ -37,8 +36,8 @@ func NewDeviceClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
 	return DeviceClaim{Claim: claim.Name, UID: claim.UID, Allocation: text}, nil
 }
 
-// NewMadeClaim returns the devices, and the requests, of a claim that the pod's bind makes. The claim is not written
-// to.
+// NewMadeClaim returns the devices, and the requests, of a claim that the pod's bind makes. It does not write to the
+// claim.
 func NewMadeClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
 	if claim.Status.Allocation == nil || len(claim.Spec.Devices.Requests) == 0 {
 		return DeviceClaim{}, fmt.Errorf("ResourceClaim %s/%s has no allocation, or no requests", claim.Namespace,
@@ -51,7 +50,7 @@ func NewMadeClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
 	return DeviceClaim{Claim: claim.Name, Allocation: text}, nil
 }
 
-// Result returns the allocation, which is the caller's to change.
+// Result returns the allocation. The caller may change it.
 func (c *DeviceClaim) Result() (*resourcev1.AllocationResult, error) {
 	claim, _, err := decodeAllocation(c.Allocation, decodeMost)
 	if err != nil {
@@ -60,8 +59,8 @@ func (c *DeviceClaim) Result() (*resourcev1.AllocationResult, error) {
 	return claim.Status.Allocation, nil
 }
 
-// Requests returns what the claim requests if the pod's bind makes it, nil if it is another one. Which container uses
-// which request follows from their names and the pod.
+// Requests returns the requests of a claim that the pod's bind makes, nil for any other claim. The names of the
+// requests and the pod say which container uses which request.
 func (c *DeviceClaim) Requests() ([]resourcev1.DeviceRequest, error) {
 	claim, _, err := decodeAllocation(c.Allocation, decodeMost)
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *DeviceClaim) Requests() ([]resourcev1.DeviceRequest, error) {
 	return claim.Spec.Devices.Requests, nil
 }
 
-// checkMade says what is wrong with the requests of a claim, if it has some.
+// checkMade returns an error if the claim has requests that are wrong.
 func (c *DeviceClaim) checkMade(claim *resourcev1.ResourceClaim) error {
 	if c.UID != "" && len(claim.Spec.Devices.Requests) > 0 {
 		return errors.New("requests of a claim with a UID")
@@ -89,14 +88,15 @@ func (c *DeviceClaim) SameDevices(claim *resourcev1.ResourceClaim) bool {
 	return err == nil && hasErr == nil && has == want
 }
 
-// Check reports whether the allocation can be decoded, in no more than most bytes of memory, and how many it takes.
+// Check reports whether the allocation can be decoded within most bytes of memory, and the number of bytes that it
+// takes.
 func (c *DeviceClaim) Check(most int) (memory int, err error) {
 	_, memory, err = decodeAllocation(c.Allocation, most)
 	return memory, err
 }
 
-// encodeAllocation writes an allocation as the status of a ResourceClaim that says nothing else but what it requests,
-// if that is given: what holds of the encoding of objects holds of it.
+// encodeAllocation writes an allocation as the status of a ResourceClaim with nothing else except its requests, if
+// there are any. The rules for encoded objects hold.
 func encodeAllocation(requests []resourcev1.DeviceRequest, a *resourcev1.AllocationResult) (string, error) {
 	bare := resourcev1.AllocationResult{Devices: a.Devices, NodeSelector: a.NodeSelector}
 	bare.Devices.Config = nil
@@ -106,7 +106,7 @@ func encodeAllocation(requests []resourcev1.DeviceRequest, a *resourcev1.Allocat
 	if err != nil {
 		return "", err
 	}
-	// The allocator computes capacities: their form need not be that of their text, see loggedAsRead.
+	// The allocator computes capacities: their form may differ from the form of their text, see loggedAsRead.
 	read, err := asRead(&resourcev1.ResourceClaim{}, text)
 	if err != nil {
 		return "", err
@@ -115,7 +115,7 @@ func encodeAllocation(requests []resourcev1.DeviceRequest, a *resourcev1.Allocat
 	return string(text), err
 }
 
-// decodeAllocation reads what encodeAllocation has written, if it takes no more than most bytes of memory.
+// decodeAllocation is the inverse of encodeAllocation. It takes at most most bytes of memory.
 func decodeAllocation(text string, most int) (claim *resourcev1.ResourceClaim, memory int, err error) {
 	b := []byte(text)
 	obj, memory, err := DecodeObject(ResourceClaims, b, most)
@@ -154,7 +154,7 @@ func (w *payloadWriter) devices(list []DeviceClaim) {
 	}
 }
 
-// devices reads what the writer's devices has written. What the allocations take together is limited.
+// devices is the inverse of the writer's devices. The memory of all allocations together is limited.
 func (r *payloadReader) devices() []DeviceClaim {
 	left := objectMemory(len(r.text), besideFactor)
 	list := readList(r, "devices", 3, func() DeviceClaim {
@@ -212,7 +212,7 @@ type jsonDevices struct {
 	Allocation json.RawMessage `json:"allocation"`
 }
 
-// claim reads the allocation as that of a ResourceClaim, whose limits hold for it.
+// claim reads the allocation as a ResourceClaim, with its limits.
 func (j *jsonDevices) claim() (DeviceClaim, error) {
 	var spec []byte
 	if len(j.Requests) > 0 {

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An Encoding is a payload as its record holds it, made ahead of the append by an Encoder. The zero Encoding is
-// none.
+// An Encoding is the bytes of a payload in its record, made ahead of the append by an Encoder. The zero Encoding is
+// empty.
 type Encoding struct {
 	bytes []byte // kind u8 | payload
 }
 
-// IsZero says that there is none.
+// IsZero reports whether the Encoding is empty.
 func (e Encoding) IsZero() bool { return e.bytes == nil }
 
-// Len returns how many bytes it has.
+// Len returns the number of its bytes.
 func (e Encoding) Len() int { return len(e.bytes) }
 
 // The places in an Encoding.
@@ -27,26 +27,26 @@ const (
 	encodingPayload = 1
 )
 
-// encoderChunk is how much memory an Encoder allocates at once, encoderRoom how much of it a payload should find.
+// encoderChunk is the amount of memory that an Encoder allocates at once. A payload should find encoderRoom of it free.
 const (
 	encoderChunk = 64 << 10
 	encoderRoom  = encoderChunk / 8
 )
 
-// An Encoder encodes payloads ahead of their append, into memory that many of them share: none is allocated for a
-// single one, unless it is a large one. What it has given out never changes, and the memory goes when the last Encoding
-// in it does. The zero Encoder is ready; it is not safe for concurrent use.
+// An Encoder encodes payloads ahead of their append, into memory that many of them share: only a large payload gets an
+// allocation of its own. An Encoding never changes, and the memory is freed with the last Encoding in it. The zero
+// Encoder is ready; it is not safe for concurrent use.
 type Encoder struct {
-	// Own is what is kept of the objects of resources that the configuration declares.
+	// Own says which fields are kept for resources that the configuration declares.
 	Own OwnTrim
 
 	chunk []byte // the free rest is its capacity
-	// picked holds an empty object of each resource that was logged, for what Trim leaves of the next one.
+	// picked has an empty object of each resource that was logged. Trim fills it for the next object.
 	picked map[Resource]Object
 }
 
-// Encode returns p's encoding. An error says what of p no record can hold. As with AppendRecord what the type of an
-// Upserted's object caches may be filled in.
+// Encode returns p's encoding. An error says which part of p no record can hold. As with AppendRecord, the caches in an
+// Upserted's object may be filled in.
 func (c *Encoder) Encode(p Payload) (Encoding, error) {
 	kind, err := payloadKind(p)
 	if err != nil {
@@ -63,17 +63,17 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 	if size := headerSize + len(out) - start - encodingPayload + checksumSize; size > MaxRecord {
 		return Encoding{}, tooLarge(size)
 	}
-	if cap(out) != cap(c.chunk) { // it did not fit: it has memory of its own, and the chunk goes on where it was
+	if cap(out) != cap(c.chunk) { // it did not fit: it has memory of its own, and the chunk is unchanged
 		return Encoding{bytes.Clone(out[start:])}, nil
 	}
 	c.chunk = out
 	return Encoding{out[start:len(out):len(out)]}, nil
 }
 
-// Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down as by Trim,
-// encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a quantity's
-// spelling) is the same on both sides. It shares nothing with up, and writes nothing to it: others may read up's object
-// meanwhile. An error names the object.
+// Logged returns an Upserted as every reader of the log will see it, and its encoding. The object is cut down as by
+// Trim, encoded, and read back once. The encoding does not distinguish an empty list from none, or two spellings of a
+// quantity; so neither does the writer. The result shares nothing with up, and Logged does not write to up: others may
+// read its object meanwhile. An error names the object.
 func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
 	if up == nil || up.Object == nil || reflect.ValueOf(up.Object).IsZero() {
 		return nil, Encoding{}, errors.New("an upserted object: there is none")
@@ -91,7 +91,7 @@ func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
 	return logged, enc, nil
 }
 
-// logged is Logged of what has an object.
+// logged is Logged for payloads with an object.
 func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 	if IsOwn(up.Resource) {
 		return c.loggedOwn(up)
@@ -118,9 +118,8 @@ func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 	return logged, enc, nil
 }
 
-// loggedAsRead is logged of an object that is read otherwise than it was written: a quantity that was made in a program
-// may have a form that its text does not have. Example: 2000 in the form of 2Ki is written as 2000, and that is read as
-// 2k.
+// loggedAsRead is logged for an object that reads back differently: a quantity that was made in a program may have a
+// form that its text does not have. Example: 2000 in the form of 2Ki is written as 2000, which reads back as 2k.
 func (c *Encoder) loggedAsRead(info *resourceInfo, enc Encoding) (*Upserted, Encoding, error) {
 	read, err := asRead(info.object(), enc.bytes[encodingPayload+1:])
 	if err != nil {
@@ -136,7 +135,7 @@ func (c *Encoder) loggedAsRead(info *resourceInfo, enc Encoding) (*Upserted, Enc
 	return logged, enc, nil
 }
 
-// asRead reads what AppendObject has written of an object just now into an empty one.
+// asRead reads the object that AppendObject has just written into an empty one.
 func asRead(empty Object, b []byte) (Object, error) {
 	obj, ok := empty.(protoObject)
 	if !ok {
@@ -145,11 +144,11 @@ func asRead(empty Object, b []byte) (Object, error) {
 	return obj, obj.Unmarshal(b)
 }
 
-// AppendTrimmed appends an object of the resource as AppendObject writes it once Trim has cut it down, which is how the
-// object of Logged is written. So two objects for which it appends the same bytes are one to whoever reads the log. It
-// makes no copy of the object, and writes nothing to it. The object must be of the resource.
+// AppendTrimmed appends an object of the resource as AppendObject writes it after Trim, which is also the form of
+// Logged. So two objects with the same bytes here are equal for every reader of the log. It makes no copy of the
+// object, and does not write to it. The object must be of the resource.
 //
-// It does not look for what no record can hold: that it has a form here does not say that Logged takes it.
+// It does not check that a record can hold the object: Logged may still refuse it.
 func (c *Encoder) AppendTrimmed(dst []byte, res Resource, obj Object) ([]byte, error) {
 	if own, ok := obj.(*unstructured.Unstructured); ok && IsOwn(res) {
 		kept, err := c.Own.Trim(res, own)
@@ -169,7 +168,7 @@ func (c *Encoder) AppendTrimmed(dst []byte, res Resource, obj Object) ([]byte, e
 	return dst, err
 }
 
-// withPicked calls f with what Trim leaves of obj. It is an object that is used again: f must not keep it.
+// withPicked calls f with the fields of obj that Trim keeps. The object is used again: f must not keep it.
 func (c *Encoder) withPicked(info *resourceInfo, obj Object, f func(kept Object) error) error {
 	kept := c.picked[info.resource]
 	if kept == nil {

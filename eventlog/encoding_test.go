@@ -86,7 +86,7 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 			if err != nil || !bytes.Equal(ahead[len("before"):], written) {
 				t.Errorf("%s %d: AppendTrimmed appends other bytes than the logged object has (%v)", res, i, err)
 			}
-			if !reflect.DeepEqual(obj, before) { // also in what a Quantity remembers of its text
+			if !reflect.DeepEqual(obj, before) { // also in the text that a Quantity remembers
 				t.Errorf("%s %d: the object itself has changed", res, i)
 			}
 		}
@@ -122,8 +122,8 @@ func TestWhatDoesNotFitInARecordHasNoEncoding(t *testing.T) {
 	}
 }
 
-// TestALargePayloadHasMemoryOfItsOwn encodes payloads of all sizes in turn: what they share does not grow by those that
-// do not fit, and each is what it is alone.
+// TestALargePayloadHasMemoryOfItsOwn encodes payloads of all sizes in turn. Payloads that do not fit do not enlarge the
+// shared memory, and each encoding is the same as alone.
 func TestALargePayloadHasMemoryOfItsOwn(t *testing.T) {
 	var encoder eventlog.Encoder
 	type made struct {
@@ -224,8 +224,8 @@ func TestWhatNoRecordCanHoldHasNoEncoding(t *testing.T) {
 	}
 }
 
-// TestLoggingAllocatesTheObjectAndLittleElse guards the speed of what every input and every decision goes through:
-// counts, not times. Memory that many entries share counts for none.
+// TestLoggingAllocatesTheObjectAndLittleElse guards the speed of the code on the path of every input and every
+// decision. It counts allocations, not times, without the memory that many entries share.
 func TestLoggingAllocatesTheObjectAndLittleElse(t *testing.T) {
 	var encoder eventlog.Encoder
 	p := pod("p")

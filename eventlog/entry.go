@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Time is an instant of the log: nanoseconds since the Unix epoch, UTC. The one writer stamps it and it
-// never goes back from one entry to the next. Zero means "no time".
+// Time is an instant of the log: nanoseconds since the Unix epoch, UTC. The one writer stamps it, and it never goes
+// back from one entry to the next. Zero means "no time".
 type Time int64
 
 // TimeOf returns t as a Time; the zero time.Time becomes zero.
@@ -42,29 +42,29 @@ func (t Time) String() string {
 	return time.Unix(0, int64(t)).UTC().Format("2006-01-02T15:04:05.000000000Z07:00")
 }
 
-// Entry is one record of the log: a header that every entry has, and the payload that says what happened.
+// Entry is one record of the log: a header that every entry has, and a payload.
 type Entry struct {
 	// Seq is the entry's place in the log, from 1 with no gap.
 	Seq uint64
 	// Epoch counts the writers: it grows by one with every EpochStarted.
 	Epoch uint64
-	// Time is when the writer took the entry in. It never goes back.
+	// Time is the time at which the writer took the entry in. It never goes back.
 	Time Time
-	// Settled says, on an input, that nothing was left to decide when the writer took it in. Only replay
-	// reads it: a decision that a replayed scheduler would still make before a settled input is missing
-	// from the log. State does not depend on it.
+	// Settled says, on an input, that nothing was left to decide when the writer took it in. Only replay reads it: a
+	// decision that a replayed scheduler would still make before a settled input is missing from the log. State does
+	// not depend on it.
 	Settled bool
-	// Payload is what happened. It is never nil in an entry that was read or appended.
+	// Payload says what happened. It is never nil in an entry that was read or appended.
 	Payload Payload
-	// Encoding is the payload's, if it was made ahead of the append: then that does not look at the payload, which
-	// others may be using. An entry that was read has none.
+	// Encoding is the payload's encoding, if it was made ahead of the append. Then the append does not read the
+	// payload, because others may be using it. An entry that was read has none.
 	Encoding Encoding
 }
 
 // Kind returns the payload's kind.
 func (e Entry) Kind() Kind { return e.Payload.Kind() }
 
-// Kind names the payload types. The numbers stand on disk: they are never reused or renumbered.
+// Kind names the payload types. The log stores the numbers: they are never reused or renumbered.
 type Kind uint8
 
 // The kinds, in the order in which the format gained them.
@@ -85,8 +85,8 @@ type Payload interface {
 	Kind() Kind
 }
 
-// EpochStarted starts an epoch, the time of one writer: it carries everything besides the entries themselves that
-// decisions depend on, so that a log needs nothing else to be replayed.
+// EpochStarted starts an epoch, the time of one writer. It carries everything besides the entries themselves on which
+// decisions depend, so that replay needs nothing else than the log.
 type EpochStarted struct {
 	// ID is a random UUID in text form, different for every epoch ever started.
 	ID string
@@ -94,9 +94,9 @@ type EpochStarted struct {
 	Version string
 	// Format is the highest format version that the writer writes.
 	Format uint32
-	// Behaviour is the number of the rules by which the writer decides and applies (scheduler.Behaviours).
+	// Behaviour is the number of the rules with which the writer decides and applies (scheduler.Behaviours).
 	Behaviour uint32
-	// Seed is the seed of whatever chance a plugin may use; in-tree ones use none.
+	// Seed is the seed for random numbers of plugins; in-tree ones use none.
 	Seed uint64
 	// Config is the effective KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) as compact JSON;
 	// it may be empty. JSON with white space between its tokens cannot be appended.
@@ -109,7 +109,7 @@ type Object interface {
 	metav1.Object
 }
 
-// Upserted says that an object was created or changed; Object is what it is now, cut down by Trim.
+// Upserted says that an object was created or changed. Object is its new state, cut down by Trim.
 type Upserted struct {
 	Resource Resource
 	Object   Object
@@ -126,41 +126,41 @@ type Deleted struct {
 // Tick says that time passed and nothing else happened.
 type Tick struct{}
 
-// BindOutcome is what became of an attempt to bind a pod.
+// BindOutcome is the result of an attempt to bind a pod.
 type BindOutcome uint8
 
-// The outcomes. The numbers stand on disk.
+// The outcomes. The log stores the numbers.
 const (
-	// BindBound: the pod stands bound to the node.
+	// BindBound: the pod is bound to the node.
 	BindBound BindOutcome = 1
-	// BindConflict: the pod stands bound to another node, is another pod (UID), or is gone.
+	// BindConflict: the pod is bound to another node, is another pod (UID), or is gone.
 	BindConflict BindOutcome = 2
 	// BindFailed: the pod was seen unbound after the attempt.
 	BindFailed BindOutcome = 3
-	// BindUnknown: what became of it could not be read yet; capacity stays reserved.
+	// BindUnknown: the result could not be read yet; capacity stays reserved.
 	BindUnknown BindOutcome = 4
 )
 
-// BindResult is what came of the bind that a decision asked for.
+// BindResult is the result of the bind that a decision asked for.
 type BindResult struct {
 	UID     types.UID
 	Node    string
 	Outcome BindOutcome
 	// Message is for people; no decision depends on it.
 	Message string
-	// Decision is the sequence number of the Decision that asked for the bind. Zero stands for whichever Decision is
-	// outstanding for the pod: the results in logs from before there were numbers have none. A result of a Decision
-	// that is not outstanding is a fact that changes nothing.
+	// Decision is the sequence number of the Decision that asked for the bind. Zero means the Decision that is
+	// outstanding for the pod: results in logs from before there were numbers have zero. A result of a Decision that is
+	// not outstanding is a fact that changes nothing.
 	Decision uint64
-	// Plugin is, of BindFailed, the PreBind or Bind plugin that did not succeed; "" if none was asked, or all did. Then
-	// Decision is not 0.
+	// Plugin is, for BindFailed, the PreBind or Bind plugin that did not succeed. It is "" if no plugin was called, or
+	// all succeeded. With a Plugin, Decision is not 0.
 	Plugin string
 	// Code is the framework's name of the plugin's status code: Unschedulable, UnschedulableAndUnresolvable, Pending or
 	// Error; "" without a Plugin.
 	Code string
 }
 
-// check returns the field that is wrong, and what is wrong with it.
+// check returns the wrong field and the reason.
 func (r *BindResult) check() (field string, err error) {
 	switch {
 	case r.Plugin == "" && r.Code == "":
@@ -176,41 +176,41 @@ func (r *BindResult) check() (field string, err error) {
 	return "", nil
 }
 
-// bindCodes are the framework's names of the codes by which a plugin refuses a bind.
+// bindCodes are the framework's names of the codes with which a plugin refuses a bind.
 var bindCodes = []string{"Unschedulable", "UnschedulableAndUnresolvable", "Pending", "Error"}
 
-// EvictOutcome is what became of an attempt to evict a pod.
+// EvictOutcome is the result of an attempt to evict a pod.
 type EvictOutcome uint8
 
-// The outcomes. The numbers stand on disk. After EvictRefused another result of the same eviction follows, after the
+// The outcomes. The log stores the numbers. After EvictRefused another result of the same eviction follows, after the
 // others none does.
 const (
-	// EvictDone: the API server has taken the deletion. The pod is there until it has ended.
+	// EvictDone: the API server has accepted the deletion. The pod exists until it has ended.
 	EvictDone EvictOutcome = 1
-	// EvictGone: nothing was left to evict: the pod is gone, is another pod (UID), has finished, or was being deleted.
+	// EvictGone: there was nothing to evict: the pod is gone, is another pod (UID), has finished, or was being deleted.
 	EvictGone EvictOutcome = 2
-	// EvictRefused: the API server has refused it, and it is tried again.
+	// EvictRefused: the API server has refused it, and it will be tried again.
 	EvictRefused EvictOutcome = 3
-	// EvictGivenUp: the API server has refused it, and it is not tried again. The pod stays.
+	// EvictGivenUp: the API server has refused it, and it will not be tried again. The pod stays.
 	EvictGivenUp EvictOutcome = 4
-	// EvictWithdrawn: nobody needs the room any more, and the pod had not been deleted. It stays.
+	// EvictWithdrawn: no pod needs the room any longer, and the pod had not been deleted. It stays.
 	EvictWithdrawn EvictOutcome = 5
 )
 
-// MaxRetryAfter is the most that an EvictResult may say of when a refused eviction is tried again.
+// MaxRetryAfter is the largest RetryAfter of an EvictResult.
 const MaxRetryAfter = 24 * time.Hour
 
-// EvictResult is what came of an eviction that a decision asked for.
+// EvictResult is the result of an eviction that a decision asked for.
 type EvictResult struct {
 	UID     types.UID
 	Outcome EvictOutcome
-	// Message has the words of the API server; it is for people, and no decision depends on it.
+	// Message has the text of the API server; it is for people, and no decision depends on it.
 	Message string
 	// Decision is the sequence number of the Decision that asked for the eviction, never 0. A result of a Decision that
 	// is not outstanding is a fact that changes nothing.
 	Decision uint64
-	// RetryAfter is how long after this entry the eviction is tried again, MaxRetryAfter at the most. EvictRefused
-	// alone has it, and always does.
+	// RetryAfter is the time from this entry until the eviction is tried again, at most MaxRetryAfter. EvictRefused
+	// always has it, the others never.
 	RetryAfter time.Duration
 }
 

@@ -10,34 +10,32 @@ import (
 var ErrReadOnly = errors.New("log is open for reading only")
 
 var (
-	// ErrInUse says that a log cannot be opened because of somebody else, another process or another Log of this one:
-	// it is open for writing, or it is open for reading and was to be opened for writing. The error that wraps it says
-	// who.
+	// ErrInUse says that a log cannot be opened because another process, or another Log of this one, has it open: for
+	// writing, or for reading while this one wants to write. The error that wraps it says who.
 	ErrInUse = errors.New("the log is in use")
-	// ErrBeingRead is wrapped beside ErrInUse if nobody writes to the log, but someone reads it. Most readers need it
-	// for a moment only: it can be tried again.
+	// ErrBeingRead is wrapped beside ErrInUse if the log has a reader and no writer. Most readers need it for a moment
+	// only, so that another attempt makes sense.
 	ErrBeingRead = errors.New("it is being read")
 )
 
 // ErrClosed is returned by calls on a log after Close.
 var ErrClosed = errors.New("log is closed")
 
-// ErrNotFollowed says that a log cannot be followed any further where it is read: its writer may append, or does, and
-// this Log does not see it. The error that wraps it says what to do instead.
+// ErrNotFollowed says that this Log cannot follow the log any further: the writer may append entries that this Log does
+// not see. The error that wraps it says what to do instead.
 var ErrNotFollowed = errors.New("what is appended from now on cannot be followed here")
 
-// ErrUnknownOutcome says that it is not known whether the entries of an append are durable: of the append itself, whose
-// error is an *UnknownOutcomeError, and of every one that is tried after it. Reopen the log.
+// ErrUnknownOutcome says that the entries of an append may or may not be durable. The append itself returns an
+// *UnknownOutcomeError, and every later append fails with ErrUnknownOutcome. Reopen the log.
 var ErrUnknownOutcome = errors.New("an earlier append failed with unknown outcome: the log must be opened again")
 
-// UnknownOutcomeError says of an append that it failed while its entries were being made durable. It is
-// ErrUnknownOutcome.
+// UnknownOutcomeError says that an append failed while its entries were being made durable. It is ErrUnknownOutcome.
 type UnknownOutcomeError struct {
-	// Path is the log, or "" for one that has none.
+	// Path is the log's path, or "" for a log without one.
 	Path string
 	// First and Last are the entries' numbers.
 	First, Last uint64
-	// Err is why the append failed.
+	// Err says why the append failed.
 	Err error
 }
 
@@ -53,11 +51,11 @@ func (e *UnknownOutcomeError) Error() string {
 // Is reports whether target is ErrUnknownOutcome.
 func (e *UnknownOutcomeError) Is(target error) bool { return target == ErrUnknownOutcome }
 
-// Unwrap returns why the append failed.
+// Unwrap returns Err.
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
 
-// ConflictError says that the last entry of the Log is not the expected one: the caller has lost count of what it has
-// appended. That another writer has appended is a *SupersededError.
+// ConflictError says that the last entry of the Log is not the expected one: the caller has lost count of its appends.
+// If another writer has appended, the error is a *SupersededError.
 type ConflictError struct {
 	Expected, Actual uint64
 }
@@ -67,9 +65,9 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("append conflict: expected the last entry to be %d, it is %d", e.Expected, e.Actual)
 }
 
-// DisplacedError says that what a writer has open is not what stands at the log's path any more: its directory or its
-// live segment was moved away, removed or replaced. Nothing was appended; all entries up to Last are durable in the
-// files that were there.
+// DisplacedError says that the files that a writer has open are no longer at the log's path: its directory or its live
+// segment was moved away, removed or replaced. Nothing was appended. All entries up to Last are durable in the files
+// that the writer has open.
 type DisplacedError struct {
 	Path string
 	// Last is the last durable entry.
@@ -86,17 +84,17 @@ func (e *DisplacedError) Error() string {
 // Unwrap returns Err.
 func (e *DisplacedError) Unwrap() error { return e.Err }
 
-// SupersededError says that another writer has appended to the log: what stands behind the last entry that this one
-// appended, or found when it opened the log, is not its own. It has lost the log, and must stop for good: what it has
-// decided since is not in the log and never will be.
+// SupersededError says that another writer has appended to the log: the entries behind the last one that this writer
+// appended or found are not its own. It has lost the log, and must stop permanently: its later decisions are not in the
+// log and never will be.
 //
 // For example, a scheduler that was cut off for a minute finds that another one has appended EpochStarted of epoch 5
 // behind the last entry of its own epoch 4.
 type SupersededError struct {
-	// Expected is the last entry as the writer left it, and Actual the last one that was found, 0 if that is not known:
-	// the other writer goes on where this one does not look.
+	// Expected is the last entry as the writer left it. Actual is the last one that was found, 0 if it is not known:
+	// the other writer continues where this one does not read.
 	Expected, Actual uint64
-	// Epoch is that of entry Actual, 0 if it is not known.
+	// Epoch is the epoch of entry Actual, 0 if it is not known.
 	Epoch uint64
 }
 
@@ -113,11 +111,11 @@ func (e *SupersededError) Error() string {
 	return text
 }
 
-// LimitError says that a batch exceeds what one Append takes. Nothing was added; the caller has to split it.
+// LimitError says that a batch exceeds the limit of one Append. Nothing was added; the caller has to split it.
 type LimitError struct {
-	// Limit is the log's.
+	// Limit is the log's limit.
 	Limit Limit
-	// Entries is how many entries the batch has, and Bytes how many bytes their records, as far as those were counted.
+	// Entries is the number of entries in the batch. Bytes is the size of their records, as far as they were counted.
 	Entries, Bytes int
 }
 
@@ -144,7 +142,7 @@ type DamagedError struct {
 	Path string
 	// Seq is the first entry that is missing or wrong; entries before it were read without fault.
 	Seq uint64
-	// Err is what is wrong.
+	// Err says what is missing or wrong.
 	Err error
 }
 
@@ -156,11 +154,11 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s: log damaged at entry %d: %v", e.Path, e.Seq, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// UnreadableError says that the system could not read a file of a log, which tells nothing about what is in it: it is
-// neither damaged nor absent. Nothing may be given up or cut for it.
+// UnreadableError says that the system could not read a file of a log. The content is unknown: neither damaged nor
+// absent. Nothing may be given up or cut because of it.
 type UnreadableError struct {
 	// Path is the file.
 	Path string
@@ -188,14 +186,14 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 const LastPrerelease = "f97c758"
 
 // FormatError says that another version of Rollcall wrote an entry, in a format that this one does not read: a newer
-// one, or one from before the first release. The entry is whole, as far as its checksum tells. Nothing may be given up
-// or cut for it.
+// one, or one from before the first release. The entry is whole, as far as its checksum shows. Nothing may be given up
+// or cut because of it.
 type FormatError struct {
-	// Path is the file, or whatever tells the log. Empty if it is not known.
+	// Path is the file or the name of the log. Empty if it is not known.
 	Path string
 	// Seq is the first entry of that format that was found, 0 if it is not known.
 	Seq uint64
-	// Format is the entry's. This version reads format 10 up to FormatVersion.
+	// Format is the entry's format. This version reads format 10 up to FormatVersion.
 	Format uint8
 }
 
@@ -217,8 +215,8 @@ func (e *FormatError) Error() string {
 		"damaged, do not cut it here", entry, e.Format, lowestFormat, LastPrerelease)
 }
 
-// DamageAt returns what err, which was found in the record of entry seq at path, says of it: that it is damaged, or
-// that another version wrote it in a format that this one does not read.
+// DamageAt returns the error for the record of entry seq at path, in which err was found. The record is damaged, or
+// another version wrote it in a format that this one does not read.
 func DamageAt(path string, seq uint64, err error) error {
 	var format *FormatError
 	if errors.As(err, &format) {
@@ -227,13 +225,13 @@ func DamageAt(path string, seq uint64, err error) error {
 	return &DamagedError{Path: path, Seq: seq, Err: err}
 }
 
-// ArchivedError says that an entry cannot be read because the log, as it can be read, begins later: what had the entry
-// was moved away and is not found again, or the log was made from a part of another. The log is not damaged, unless
-// what Err wraps says so of what was moved.
+// ArchivedError says that an entry cannot be read because the readable part of the log begins later. The files with the
+// entry were moved away and are not found, or the log was made from a part of another. The log is not damaged, unless
+// Err wraps an error that says so about the files that were moved.
 type ArchivedError struct {
 	// Path is the log.
 	Path string
-	// Seq is the entry that was asked for, and First the first one that can be read.
+	// Seq is the requested entry, and First the first one that can be read.
 	Seq, First uint64
 	// Dirs are the directories where entries before First should be; none if the log never had them.
 	Dirs []string
@@ -256,5 +254,5 @@ func (e *ArchivedError) Error() string {
 		"the first entry that can be read is %d", e.Path, e.Seq, strings.Join(e.Dirs, ", "), e.Err, e.First)
 }
 
-// Unwrap returns why.
+// Unwrap returns Err.
 func (e *ArchivedError) Unwrap() error { return e.Err }

@@ -1,6 +1,7 @@
 package eventlog
 
-// Memory returns how much memory an Encoding keeps alive at the most, and how much the Encoder goes on to share.
+// Memory returns the largest amount of memory that an Encoding keeps alive, and the amount that the Encoder still
+// shares.
 func (c *Encoder) Memory(e Encoding) (own, shared int) { return cap(e.bytes), cap(c.chunk) }
 
 // EncoderChunk is encoderChunk.

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Question is what HTTP extenders are asked: which of some nodes are for each of these pods, and how good they are; or,
-// with Candidates, what they say of the pods that preemption would evict for a pod.
+// Question is a question to HTTP extenders. It asks which of some nodes suit each of these pods, and how good they are.
+// With Candidates it asks about the pods that preemption would evict for a pod.
 type Question struct {
 	// UIDs are the pods.
 	UIDs []types.UID
-	// Nodes are the nodes, by name. If AllBut is set, the question is about all other nodes that were there: the
-	// shorter list is written.
+	// Nodes are the nodes, by name. If AllBut is set, the question is about all other nodes of that time: the shorter
+	// list is written.
 	Nodes  []string
 	AllBut bool
-	// Candidates are, of a question about preemption, the nodes where evictions would make room for the pod, by name.
+	// Candidates are, in a question about preemption, the nodes where evictions would make room for the pod, by name.
 	// Such a question is about one pod and has no Nodes.
 	Candidates []Candidate
 }
@@ -29,39 +29,39 @@ type Candidate struct {
 	Node string
 	// Victims are the pods that would be evicted, the most important first.
 	Victims []types.UID
-	// Violations is how many of them a PodDisruptionBudget would have stay; at least 0. In an answer it is what the
-	// extender says.
+	// Violations is the number of them that a PodDisruptionBudget protects; at least 0. In an answer it is the number
+	// that the extender gives.
 	Violations int64
 }
 
-// ExtenderResult is what HTTP extenders have answered, or that one did not.
+// ExtenderResult has the answers of HTTP extenders, or says that one did not answer.
 type ExtenderResult struct {
 	// UID is the pod's.
 	UID types.UID
 	// Decision is the sequence number of the Decision that asked, never 0. A result of a Decision whose question is not
 	// open is a fact that changes nothing.
 	Decision uint64
-	// Answers are those of the extenders that were asked, in the order in which they were.
+	// Answers has the extenders' answers, in the order in which they were asked.
 	Answers []ExtenderAnswer
 }
 
-// ExtenderAnswer is what one extender said of one pod.
+// ExtenderAnswer is the answer of one extender about one pod.
 type ExtenderAnswer struct {
-	// Extender is its place among the extenders of the configuration, from 0.
+	// Extender is its index among the extenders of the configuration, from 0.
 	Extender uint32
 	// Name is its urlPrefix. It is for people; no decision depends on it.
 	Name string
-	// Refused are the nodes that its filter left out of those that the filters before it had left.
+	// Refused are the nodes that its filter removed from the list that the filters before it had left.
 	Refused []ExtenderRefusal
-	// Scores are those that it gave to nodes, by node, without those that are 0. They are not weighted.
+	// Scores are the scores that it gave to nodes, by node, without zeros. They are not weighted.
 	Scores []ExtenderScore
-	// FilterError and PrioritizeError say, for people, what went wrong with a call; "" if nothing did. With a
-	// FilterError nothing is Refused, with a PrioritizeError there are no Scores.
+	// FilterError and PrioritizeError say, for people, why a call failed; "" if it did not. With a FilterError nothing
+	// is Refused. With a PrioritizeError there are no Scores.
 	FilterError, PrioritizeError string
-	// Candidates are, in an answer about preemption, the nodes that it leaves, by name, and the victims that it wants
-	// there. Some may have none.
+	// Candidates are, in an answer about preemption, the nodes that the extender leaves, by name, and the victims that
+	// it wants there. A node may have no victims.
 	Candidates []Candidate
-	// PreemptError says, for people, what went wrong with such a call; then there are no Candidates.
+	// PreemptError says, for people, why such a call failed; then there are no Candidates.
 	PreemptError string
 }
 
@@ -78,7 +78,7 @@ func (p *ExtenderResult) aboutPreemption() bool {
 	return slices.ContainsFunc(p.Answers, func(a ExtenderAnswer) bool { return a.aboutPreemption() })
 }
 
-// ExtenderRefusal is one reason for which an extender left nodes out.
+// ExtenderRefusal is one reason for which an extender removed nodes.
 type ExtenderRefusal struct {
 	// Code is Unschedulable, or UnschedulableAndUnresolvable where no preemption would help.
 	Code string
@@ -94,8 +94,8 @@ type ExtenderScore struct {
 	Score int64
 }
 
-// MaxExtenderScore is the highest score of an extender that is taken in, and its negative the lowest. Those of
-// kube-scheduler's documentation go from 0 to 10.
+// MaxExtenderScore is the highest score of an extender that is accepted, and its negative the lowest. The scores in
+// kube-scheduler's documentation are between 0 and 10.
 const MaxExtenderScore = 1 << 31
 
 // Kind implements Payload.
@@ -104,7 +104,7 @@ func (*ExtenderResult) Kind() Kind { return KindExtenderResult }
 // extenderCodes are the framework's names of the codes with which an extender refuses nodes.
 var extenderCodes = []string{"Unschedulable", "UnschedulableAndUnresolvable"}
 
-// check returns the field that is wrong, and what is wrong with it; nil if none is.
+// check returns the wrong field and the reason; nil if every field is right.
 func (p *ExtenderResult) check() (field string, err error) {
 	if p.Decision == 0 {
 		return "decision", errors.New("0: extenders are asked by a decision")
@@ -156,7 +156,7 @@ func checkCandidates(list []Candidate) (field string, err error) {
 	return "", nil
 }
 
-// WithoutCredentials returns the result with the credentials of URLs and keys cut out of the extenders' words.
+// WithoutCredentials returns the result without the credentials in URLs and keys of the extenders' texts.
 func (p *ExtenderResult) WithoutCredentials() *ExtenderResult {
 	clean := &ExtenderResult{UID: p.UID, Decision: p.Decision, Answers: slices.Clone(p.Answers)}
 	for i := range clean.Answers {
@@ -173,7 +173,8 @@ func (p *ExtenderResult) WithoutCredentials() *ExtenderResult {
 	return clean
 }
 
-// keepSet is an error's message without credentials; one that had nothing else still says that there was an error.
+// keepSet returns an error's message without credentials. If nothing is left of it, it still says that there was an
+// error.
 func keepSet(message string) string {
 	if clean := MessageWithoutCredentials(message); clean != "" || message == "" {
 		return clean
@@ -260,7 +261,7 @@ func (r *payloadReader) strs(field string) []string {
 	return readList(r, field, 1, func() string { return r.str("") })
 }
 
-// words writes text of others, as valid UTF-8 whatever it was.
+// words writes a text from outside as valid UTF-8: invalid bytes are replaced.
 func (w *payloadWriter) words(field, s string) { w.str(field, strings.ToValidUTF8(s, "\uFFFD")) }
 
 func (w *payloadWriter) extenderResult(p *ExtenderResult) {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A Mark is the last durable entry of a log, which only grows, for those who wait for it to grow. It is safe for
-// concurrent use. The zero Mark is that of an empty log.
+// A Mark is the number of the last durable entry of a growing log. Goroutines wait on it for the log to grow. It is
+// safe for concurrent use. The zero Mark belongs to an empty log.
 type Mark struct {
 	mu      sync.Mutex
 	changed sync.Cond // last or err changed; Wait sets its L
@@ -15,7 +15,7 @@ type Mark struct {
 	err     error
 }
 
-// Raise sets the mark to last, unless it is there or beyond already.
+// Raise sets the mark to last, unless it is at last or beyond already.
 func (m *Mark) Raise(last uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -23,7 +23,7 @@ func (m *Mark) Raise(last uint64) {
 	m.changed.Broadcast()
 }
 
-// End lets everyone who waits, now or later, fail with err.
+// End makes every Wait fail with err, now and later.
 func (m *Mark) End(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,7 +31,7 @@ func (m *Mark) End(err error) {
 	m.changed.Broadcast()
 }
 
-// Wait waits until the mark is at entry seq or beyond. Errors: that of End, or ctx's cause.
+// Wait waits until the mark is at entry seq or beyond. It returns the error of End, or ctx's cause.
 func (m *Mark) Wait(ctx context.Context, seq uint64) error {
 	stop := context.AfterFunc(ctx, func() {
 		m.mu.Lock()
@@ -51,8 +51,8 @@ func (m *Mark) Wait(ctx context.Context, seq uint64) error {
 	return context.Cause(ctx)
 }
 
-// FollowMark makes a log's Follow of its Records and its Mark: records yields the records from an entry on, up to one
-// that is not before the mark when it is called.
+// FollowMark implements a log's Follow with its Records and its Mark. records yields the records from an entry on, up
+// to the mark at the time of the call or beyond it.
 func FollowMark(
 	ctx context.Context,
 	from uint64,
@@ -76,8 +76,8 @@ func FollowMark(
 	}
 }
 
-// NotFollowed makes the Follow of a log that cannot see what its writer appends: records are those that it has, and why
-// says what is to be done instead; it wraps ErrNotFollowed.
+// NotFollowed implements Follow for a log that cannot see new entries of its writer. records are the records that it
+// has. why says what to do instead; it wraps ErrNotFollowed.
 func NotFollowed(records iter.Seq2[Record, error], why error) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for r, err := range records {
@@ -89,7 +89,7 @@ func NotFollowed(records iter.Seq2[Record, error], why error) iter.Seq2[Record, 
 	}
 }
 
-// Entries decodes records, such as those of Follow. A payload that cannot be decoded is a *DamagedError.
+// Entries decodes records, such as the records of Follow. A payload that cannot be decoded is a *DamagedError.
 func Entries(records iter.Seq2[Record, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for r, err := range records {

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// quantitiesInAnyForm are quantities as programs make them: the form of some is not that of their text.
+// quantitiesInAnyForm are quantities as programs make them: some have another form than their text.
 func quantitiesInAnyForm() (list []resource.Quantity) {
 	for _, form := range []resource.Format{"", resource.DecimalSI, resource.BinarySI, resource.DecimalExponent} {
 		for _, n := range []int64{0, 1, 1000, 1024, 1500, 2000, 1_000_000, 3 << 29, 1<<63 - 1} {

@@ -220,7 +220,7 @@ func fullObject(res eventlog.Resource) eventlog.Object {
 	return obj
 }
 
-// fillAll fills every field of an object, texts with what next returns.
+// fillAll fills every field of an object, texts with the results of next.
 func fillAll(obj eventlog.Object, next func() string) { fill(reflect.ValueOf(obj).Elem(), next) }
 
 func fill(v reflect.Value, next func() string) {
@@ -273,8 +273,8 @@ func fill(v reflect.Value, next func() string) {
 	}
 }
 
-// filler fills with what the API's forms can carry: no apiVersion and kind, whole seconds, quantities
-// that are numbers, one of an IntOrString's two.
+// filler fills with values that the API's forms can carry: no apiVersion and kind, whole seconds, quantities that are
+// numbers, one of an IntOrString's two.
 func filler(seed int64, str func(randfill.Continue) string) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(0.3).NumElements(1, 2).MaxDepth(20).Funcs(
 		func(s *string, c randfill.Continue) { *s = str(c) },

@@ -4,21 +4,21 @@ import (
 	"fmt"
 )
 
-// A Header is what an entry says besides its payload, as far as its neighbours in the log depend on it.
+// A Header has the fields of an entry, without the payload, on which its neighbours in the log depend.
 type Header struct {
 	Seq, Epoch uint64
 	Time       Time
 	Kind       Kind
 }
 
-// Header returns e's.
+// Header returns e's header.
 func (e Entry) Header() Header {
 	return Header{Seq: e.Seq, Epoch: e.Epoch, Time: e.Time, Kind: e.Kind()}
 }
 
-// Follows says what is wrong with h behind prev, or nil: the sequence number and, at an EpochStarted, the
-// epoch are one more, otherwise the epoch is the same, and the time has not gone back. The zero Header stands
-// before the first entry, which is an EpochStarted.
+// Follows returns nil if h may follow prev, otherwise an error with the reason. The sequence number is one higher. The
+// epoch is one higher at an EpochStarted, and the same otherwise. The time has not gone back. The zero Header is before
+// the first entry, which is an EpochStarted.
 func (h Header) Follows(prev Header) error {
 	epoch := prev.Epoch
 	if h.Kind == KindEpochStarted {

@@ -23,7 +23,7 @@ type hostileList struct {
 	path string
 	// wrap puts the field's encoded elements into the object.
 	wrap func(elements []byte) []byte
-	// tag is what stands before the length of each element.
+	// tag has the bytes before the length of each element.
 	tag []byte
 	// grow gives an object so many elements without content.
 	grow func(obj eventlog.Object, n int)
@@ -170,7 +170,7 @@ func upsertedRecord(t testing.TB, res eventlog.Resource, object []byte) []byte {
 	return reseal(append(append(append([]byte{}, rec[:60]...), object...), 0, 0, 0, 0))
 }
 
-// What clusters have is decoded, however large it is: what refuses hostile objects is far from it.
+// Objects of real clusters are decoded, however large they are: the limits for hostile objects are far from them.
 func TestTheLargestLegitimateObjectsAreDecoded(t *testing.T) {
 	for name, obj := range map[eventlog.Resource]eventlog.Object{
 		eventlog.ResourceSlices: fullSlice(), eventlog.Pods: fullPod(), eventlog.Nodes: fullNode(),
@@ -248,7 +248,7 @@ func parseMeasured(t testing.TB, line []byte) (e eventlog.Entry, err error) {
 	return e, err
 }
 
-// What is two bytes as JSON is a whole struct in Go.
+// Two bytes of JSON can be a whole struct in Go.
 func TestNoLineCostsMoreThanASmallMultipleOfItsSize(t *testing.T) {
 	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", 60<<10/(len(one)+1)), ",") }
 	upserted := func(res eventlog.Resource, object string) string {

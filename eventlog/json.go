@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AppendJSON appends e's public form to dst: one JSON object in one line, without a newline. The same
-// entry always gives the same bytes, and ParseJSON gives the same entry back. On error, an *EntryError,
-// dst is returned as it was.
+// AppendJSON appends e's public form to dst: one JSON object in one line, without a newline. The same entry always
+// gives the same bytes, and ParseJSON gives the same entry back. The error is an *EntryError; then dst is returned
+// unchanged.
 func AppendJSON(dst []byte, e Entry) ([]byte, error) { return AppendNamedJSON(dst, e, nil) }
 
-// PodNames returns the namespace/name of the pod with a UID, "" if it is not known.
+// PodNames returns the namespace/name of the pod with a UID, "" if it is unknown.
 type PodNames func(uid types.UID) string
 
-// AppendNamedJSON is AppendJSON with the names of pods beside their UIDs: allowedPods, rejectedPods and victimPods, in
-// the order of the UIDs, with "" for one that is not known, and pod in elements and results that have a uid.
-// ParseJSON passes over these members: an entry has no names. Without names it is AppendJSON.
+// AppendNamedJSON is AppendJSON with the names of pods beside their UIDs. The members allowedPods, rejectedPods and
+// victimPods have the order of the UIDs, with "" for an unknown pod. Elements and results that have a uid have a member
+// pod. ParseJSON ignores these members: an entry has no names. Without names it is AppendJSON.
 func AppendNamedJSON(dst []byte, e Entry, names PodNames) ([]byte, error) {
 	kind, err := payloadKind(e.Payload)
 	if err != nil {
@@ -63,7 +63,7 @@ func AppendNamedJSON(dst []byte, e Entry, names PodNames) ([]byte, error) {
 // jsonWriter appends the members of JSON objects to b until the first error.
 type jsonWriter struct {
 	b     []byte
-	first bool // nothing stands before the next member or element
+	first bool // the next member or element is the first
 	names PodNames
 	err   error
 }
@@ -74,7 +74,7 @@ func (w *jsonWriter) fail(name string, err error) {
 	}
 }
 
-// comma sets the next member or element apart from the one before it.
+// comma separates the next member or element from the one before it.
 func (w *jsonWriter) comma() {
 	if !w.first {
 		w.b = append(w.b, ',')
@@ -114,7 +114,7 @@ func (w *jsonWriter) strIfSet(name, s string) {
 	}
 }
 
-// value appends s as a JSON string, escaping no more than JSON asks for.
+// value appends s as a JSON string, and escapes only the characters that JSON requires.
 func (w *jsonWriter) value(name, s string) {
 	if !utf8.ValidString(s) {
 		w.fail(name, errNotUTF8)

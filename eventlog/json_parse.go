@@ -14,9 +14,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// ParseJSON is the inverse of AppendJSON, and of AppendNamedJSON but for the names. Members may stand in any order and
-// white space between them; an unknown member, one that stands twice, or one that the entry's kind does not have, is an
-// error that names it. So is a quantity that would take long to parse. Like DecodeRecord it allocates no more than
+// ParseJSON is the inverse of AppendJSON, and of AppendNamedJSON except for the names. Members may be in any order,
+// with white space between them. An unknown member, one that occurs twice, or one that the entry's kind does not have
+// is an error that names it. So is a quantity that would take long to parse. Like DecodeRecord it allocates at most
 // DecodeMemory.
 func ParseJSON(line []byte) (Entry, error) {
 	var header struct {

@@ -1,22 +1,23 @@
 package eventlog
 
-// A Limit is how much one Append of a log takes. All three are above zero.
+// A Limit says how much one Append of a log accepts. All three numbers are above zero.
 type Limit struct {
-	// Entries is how many entries one Append may have.
+	// Entries is the number of entries that one Append may have.
 	Entries int
-	// Bytes is how many bytes their records may have together, Record or more.
+	// Bytes is the number of bytes that their records may have together, Record or more.
 	Bytes int
-	// Record is how many bytes each record may have, MaxRecord at the most.
+	// Record is the number of bytes that each record may have, at most MaxRecord.
 	Record int
 }
 
 // WideLimit is the limit of a log that has none of its own: it bounds the memory that one append takes.
 var WideLimit = Limit{Entries: 1 << 17, Bytes: 256 << 20, Record: MaxRecord}
 
-// Holds reports whether one Append takes so many entries whose encodings have so many bytes together (Encoding.Len).
-// Whoever has more to append splits it; there is always room for a single entry whose record does not exceed Record.
+// Holds reports whether one Append accepts so many entries whose encodings have so many bytes together (Encoding.Len).
+// A caller that has more to append splits it. There is always room for a single entry whose record does not exceed
+// Record.
 //
-// For example, a writer that gathers entries hands them over before the one with which Holds would be false.
+// For example, a writer that gathers entries appends them before it adds the entry with which Holds would be false.
 func (l Limit) Holds(entries, encoded int) bool {
 	return entries <= l.Entries && encoded+entries*(headerSize+checksumSize) <= l.Bytes
 }

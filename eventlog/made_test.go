@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Requests of a claim that the pod's bind makes are recorded. Those of a claim that is there already are refused.
+// Requests of a claim that the pod's bind makes are recorded. Requests of an existing claim are refused.
 func TestRequestsOfAClaimThatIsMade(t *testing.T) {
 	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "u"}}
 	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r",
@@ -51,7 +51,7 @@ func TestRequestsOfAClaimThatIsMade(t *testing.T) {
 			t.Errorf("%s, %v", text, err)
 		}
 	}
-	// What no reader takes is not written.
+	// The writer refuses everything that no reader accepts.
 	wrong := made
 	wrong.UID = "u"
 	if _, err := eventlog.AppendRecord(nil, entry(plain, wrong), [32]byte{}); err == nil ||

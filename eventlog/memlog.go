@@ -11,19 +11,19 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// chunkSize is how many bytes of records a Memory allocates at once.
+// chunkSize is the number of bytes of records that a Memory allocates at once.
 const chunkSize = 1 << 20
 
 // Memory is a Log that lasts as long as its process. It keeps encoded records, so that it accepts and yields exactly
-// what a durable log would, and what it yields shares nothing with what was appended.
+// the entries that a durable log would. The entries that it yields share nothing with the appended ones.
 //
 // Several Memories may be open on the same entries, as several processes are on a durable log: Reopen and TakeOver open
-// one for appending, ReadOnly one for reading. Of those for appending, the one that appends behind what another has
-// appended since fails as superseded.
+// one for appending, ReadOnly one for reading. Once one of them has appended, an append of another one fails as
+// superseded.
 type Memory struct {
 	entries  *memory
 	readOnly bool
-	mark     Mark // of the entries, whoever appends them, until Close
+	mark     Mark // of the entries of all Memories, until Close
 
 	// Guarded by entries.mu:
 	end        Chain // as this Memory knows it
@@ -31,14 +31,14 @@ type Memory struct {
 	closed     bool
 }
 
-// memory is what Memories have in common.
+// memory is the part that Memories share.
 type memory struct {
-	origin Origin // what the first entry follows
+	origin Origin // the place that the first entry follows
 	limit  Limit
 
 	mu      sync.Mutex
 	opened  []*Memory // and not closed yet
-	records [][]byte  // records[i] is that of entry origin.Seq+i+1; never changed once appended
+	records [][]byte  // records[i] is entry origin.Seq+i+1; never changed once appended
 	chunk   []byte    // the free rest of the current chunk is its capacity
 	end     Chain
 }
@@ -48,14 +48,14 @@ var _ Log = (*Memory)(nil)
 // NewMemory returns an empty log.
 func NewMemory() *Memory { return NewMemoryFrom(Origin{}, WideLimit) }
 
-// NewMemoryFrom returns an empty log that begins behind entry origin.Seq of another one, of which it is a part, and
-// that takes no more than limit at once. Read of entry origin.Seq or one before it is an *ArchivedError.
+// NewMemoryFrom returns an empty log that begins behind entry origin.Seq of another one. limit is the limit of one
+// Append. Read of entry origin.Seq or one before it is an *ArchivedError.
 func NewMemoryFrom(origin Origin, limit Limit) *Memory {
 	m := &memory{origin: origin.Clone(), limit: limit, end: origin.End()}
 	return m.open(false)
 }
 
-// open returns a Memory of the entries that there are now.
+// open returns a Memory of the present entries.
 func (m *memory) open(readOnly bool) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,8 +68,8 @@ func (m *memory) open(readOnly bool) *Memory {
 // ReadOnly opens the entries once more, for reading.
 func (m *Memory) ReadOnly() *Memory { return m.entries.open(true) }
 
-// TakeOver opens the entries once more, for appending, as another process does that takes a log over. From its first
-// append on, this Memory is superseded.
+// TakeOver opens the entries once more, for appending, like another process that takes a log over. Its first append
+// supersedes this Memory.
 func (m *Memory) TakeOver() *Memory { return m.entries.open(false) }
 
 // Append implements Log. It never fails with an unknown outcome.
@@ -151,8 +151,8 @@ func recordOf(rec []byte) (Record, error) {
 	return Record{Seq: seq, Bytes: rec, Hash: HashRecord(rec)}, err
 }
 
-// readMemory yields the entries from from on, as decode makes them of their records, to the one that last returns when
-// the iteration begins.
+// readMemory yields the entries from from on, as decode returns them for their records, up to the entry that last
+// returns when the iteration begins.
 func readMemory[T any](
 	ctx context.Context, m *memory, from uint64, last func() (uint64, error), decode func(rec []byte) (T, error),
 ) iter.Seq2[T, error] {
@@ -186,14 +186,14 @@ func readMemory[T any](
 	}
 }
 
-// last returns the last entry, whoever has appended it.
+// last returns the last entry, of any Memory.
 func (m *memory) last() (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.end.Seq, nil
 }
 
-// archived is the error for an entry that is not in the log because that was made from a part of another.
+// archived returns the error for an entry that is not in the log because it was made from a part of another.
 func (m *memory) archived(seq uint64) error {
 	return &ArchivedError{Path: "memory", Seq: seq, First: m.origin.Seq + 1}
 }
@@ -218,7 +218,7 @@ func (m *Memory) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
 	return [32]byte{}, ErrClosed
 }
 
-// KnownTree implements Log: it knows that of the place where the log begins.
+// KnownTree implements Log: it knows the tree at the place where the log begins.
 func (m *Memory) KnownTree(_ context.Context, size uint64) (merkle.Tree, error) {
 	if size < m.entries.origin.Seq {
 		return merkle.Tree{}, m.entries.archived(size)
@@ -226,7 +226,7 @@ func (m *Memory) KnownTree(_ context.Context, size uint64) (merkle.Tree, error) 
 	return m.entries.origin.Tree.Clone(), nil
 }
 
-// Follow implements Log: it yields what any Memory of the same entries appends.
+// Follow implements Log: it yields the entries that any Memory of the same log appends.
 func (m *Memory) Follow(ctx context.Context, from uint64) iter.Seq2[Record, error] {
 	return FollowMark(ctx, from, &m.mark, func(ctx context.Context, from uint64) iter.Seq2[Record, error] {
 		return readMemory(ctx, m.entries, from, m.entries.last, recordOf)
@@ -251,7 +251,7 @@ func (m *Memory) Reopen(ctx context.Context) (Log, Reopened, error) {
 	if ctx.Err() != nil {
 		return nil, Reopened{}, context.Cause(ctx)
 	}
-	_ = m.Close() // or it was closed before
+	_ = m.Close() // an error means that it is closed already
 	m.entries.mu.Lock()
 	before := m.end
 	m.entries.mu.Unlock()
@@ -266,7 +266,7 @@ func (m *Memory) Reopen(ctx context.Context) (Log, Reopened, error) {
 	return again, found, nil
 }
 
-// Close implements Log. The records last as long as a Memory of them, closed or not, or an iteration.
+// Close implements Log. The records stay in memory as long as a Memory of them, closed or not, or an iteration.
 func (m *Memory) Close() error {
 	m.entries.mu.Lock()
 	defer m.entries.mu.Unlock()

@@ -18,7 +18,7 @@ func TestMemoryConforms(t *testing.T) {
 	})
 }
 
-// A memory log fails never by itself; the layer over it is what tests of the engine put their faults into.
+// A memory log never fails by itself; tests of the engine put their faults into the layer over it.
 func TestMemoryConformsWithFaults(t *testing.T) {
 	logtest.RunFaults(t, func(*testing.T) logtest.Faulty { return logtest.WithFaults(eventlog.NewMemory()) })
 }

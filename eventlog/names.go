@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// The names that the public form of the log uses. They are indexed by the numbers that stand on disk.
+// The names that the public form of the log uses. Their indexes are the numbers that the log stores.
 var (
 	kindNames = []string{
 		1: "EpochStarted",

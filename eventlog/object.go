@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// AppendObject appends the object as an Upserted entry holds it, and nothing else: Kubernetes protobuf without
-// apiVersion and kind, JSON for custom resources, or JSON with apiVersion and kind for resources of plugins. An object
-// that no entry can carry is an error.
+// AppendObject appends only the object, as an Upserted entry holds it: Kubernetes protobuf without apiVersion and kind,
+// JSON for custom resources, or JSON with apiVersion and kind for resources of plugins. An object that no entry can
+// carry is an error.
 func AppendObject(dst []byte, obj Object) ([]byte, error) {
 	switch obj := obj.(type) {
 	case *unstructured.Unstructured:
@@ -29,12 +29,12 @@ func AppendObject(dst []byte, obj Object) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// DecodeObject returns the object of the resource that b holds as AppendObject writes it. It keeps nothing
-// of b. Bytes that mean an object but are not the ones that AppendObject would write are not refused: who
-// must know appends the object again and compares. No input makes it panic or allocate more than DecodeMemory.
+// DecodeObject is the inverse of AppendObject. The object does not alias b. Bytes that mean an object but differ from
+// its encoding are accepted: a caller to whom that matters appends the object again and compares. It never panics, and
+// allocates at most DecodeMemory.
 //
-// memory is how many bytes the object takes, an estimate from above; an object that would take more than most is
-// refused before it is decoded.
+// memory is the number of bytes that the object takes, an estimate from above. An object that would take more than most
+// is refused before it is decoded.
 func DecodeObject(res Resource, b []byte, most int) (obj Object, memory int, err error) {
 	return (*Decoder)(nil).Object(res, b, most)
 }

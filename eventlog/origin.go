@@ -12,10 +12,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// An Origin is a place in a log, behind an entry: all that must be known of what comes before to go on from there.
-// The zero Origin is the place before entry 1.
+// An Origin is a place in a log, behind an entry. It has everything about the entries before it that is needed to
+// continue there. The zero Origin is the place before entry 1.
 //
-// For example, the place behind entry 7 has the number 7, the hash of record 7, and the tree over entries 1 to 7; entry
+// For example, the place behind entry 7 has the number 7, the hash of record 7, and the tree over entries 1 to 7. Entry
 // 8 carries that hash.
 type Origin struct {
 	// Seq is the entry's number.
@@ -32,7 +32,7 @@ func (o Origin) Clone() Origin {
 	return o
 }
 
-// Check says what is wrong with an origin that came from elsewhere, as far as that can be seen without the log.
+// Check returns an error if an origin from elsewhere is wrong, as far as that can be seen without the log.
 func (o Origin) Check() error {
 	switch {
 	case o.Tree.Size != o.Seq:
@@ -58,7 +58,7 @@ func (o Origin) MarshalJSON() ([]byte, error) {
 	return json.Marshal(originJSON{o.Seq, hex.EncodeToString(o.Hash[:]), append([]tlog.Hash{}, o.Tree.Nodes...)})
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses what Check does.
+// UnmarshalJSON implements json.Unmarshaler. It returns the errors of Check.
 func (o *Origin) UnmarshalJSON(data []byte) error {
 	var in originJSON
 	dec := json.NewDecoder(bytes.NewReader(data))

@@ -16,31 +16,31 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// This file is about resources that scheduling itself does not read, and a plugin does: custom resources, or others of
-// the API. A configuration declares them, with the fields that are kept. Their objects are *unstructured.Unstructured,
-// and their records hold the resource's name and canonical JSON with apiVersion and kind.
+// This file has the resources that scheduling itself does not read, and a plugin does: custom resources, or others of
+// the API. A configuration declares them, with the fields to keep. Their objects are *unstructured.Unstructured, and
+// their records hold the resource's name and canonical JSON with apiVersion and kind.
 
 // OwnResource is a resource that a plugin reads.
 type OwnResource struct {
-	// Resource is the plural name with the API group behind a dot, such as elasticquotas.scheduling.x-k8s.io. Those of
-	// the core API group that scheduling does not read cannot be declared.
+	// Resource is the plural name with the API group behind a dot, such as elasticquotas.scheduling.x-k8s.io. Resources
+	// of the core API group that scheduling does not read cannot be declared.
 	Resource Resource `json:"resource"`
-	// Version is the one in which the API server is asked for it, such as v1alpha1.
+	// Version is the version to request from the API server, such as v1alpha1.
 	Version string `json:"version"`
-	// Kind is that of its objects, such as ElasticQuota.
+	// Kind is the kind of its objects, such as ElasticQuota.
 	Kind string `json:"kind"`
 	// Namespaced says that its objects live in namespaces.
 	Namespaced bool `json:"namespaced,omitempty"`
-	// Fields are the fields that are kept, each with everything below it, besides the name, the namespace, the UID and
-	// the times of creation and deletion. They are paths as in trim_fields.go: spec.min, or spec.{min,max}. A path goes
-	// through lists. Of texts WithoutCredentials is kept, and nothing under a name that is a credential's.
+	// Fields are the fields to keep, each with everything below it, besides the name, the namespace, the UID and the
+	// times of creation and deletion. They are paths as in trim_fields.go: spec.min, or spec.{min,max}. A path leads
+	// through lists. Texts are kept as WithoutCredentials returns them. Nothing is kept under the name of a credential.
 	Fields []string `json:"fields"`
 }
 
-// ownCode stands for every own resource on disk; the name follows.
+// ownCode is the number of every own resource in the log; the name follows.
 const ownCode = 255
 
-// MaxOwnResources is how many own resources a configuration may declare.
+// MaxOwnResources is the number of own resources that a configuration may declare.
 const MaxOwnResources = 64
 
 var ownName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
@@ -67,7 +67,7 @@ func (o OwnResource) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: o.Resource.Group(), Version: o.Version, Kind: o.Kind}
 }
 
-// refusedOwn are resources that no log may hold, by name, and why.
+// refusedOwn has the resources that no log may hold, by name, with the reason.
 var refusedOwn = map[Resource]string{
 	"secrets":              "the log is read by whoever has it",
 	"configmaps":           "what they hold may be anything, and the log is read by whoever has it",
@@ -75,7 +75,7 @@ var refusedOwn = map[Resource]string{
 	"events.events.k8s.io": "schedulers write them",
 }
 
-// The bounds of what is declared of one resource: how many fields, and how many bytes the path of one has.
+// The bounds of the declaration of one resource: the number of fields, and the bytes of a field's path.
 const (
 	maxOwnFields = 256
 	maxOwnPath   = 4096
@@ -180,7 +180,7 @@ func checkOwnField(path string) error {
 	return nil
 }
 
-// NamesCredential reports whether what has this name is a credential, or the path of one.
+// NamesCredential reports whether the name is the name or path of a credential.
 func NamesCredential(name string) bool {
 	name = strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
@@ -194,10 +194,10 @@ func NamesCredential(name string) bool {
 	}, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// OwnTrim cuts objects of declared resources down to what is kept of them. The zero OwnTrim knows none.
+// OwnTrim cuts objects of declared resources down to their declared fields. The zero OwnTrim knows none.
 type OwnTrim struct{ byResource map[Resource]*ownPlan }
 
-// ownPlan says what of a value is kept: all of it, or of an object some fields.
+// ownPlan says which part of a value is kept: all of it, or some fields of an object.
 type ownPlan struct {
 	all    bool
 	fields map[string]*ownPlan
@@ -205,7 +205,7 @@ type ownPlan struct {
 	scoped bool                    // they live in namespaces
 }
 
-// NewOwnTrim returns what the declarations, which CompleteOwn returned, keep.
+// NewOwnTrim returns the OwnTrim for declarations that CompleteOwn returned.
 func NewOwnTrim(declared []OwnResource) OwnTrim {
 	t := OwnTrim{map[Resource]*ownPlan{}}
 	for i := range declared {
@@ -228,7 +228,7 @@ func NewOwnTrim(declared []OwnResource) OwnTrim {
 	return t
 }
 
-// keptOfOwn is what is kept of every object.
+// keptOfOwn has the fields that are kept in every object.
 var keptOfOwn = func() []string {
 	fields := []string{"apiVersion", "kind"}
 	for _, f := range keptOfAll {
@@ -258,7 +258,7 @@ func (t OwnTrim) Trim(res Resource, obj *unstructured.Unstructured) (*unstructur
 	return &unstructured.Unstructured{Object: kept}, nil
 }
 
-// pick returns what the plan keeps of a value; nil if that is nothing.
+// pick returns the part of a value that the plan keeps; nil if there is none.
 func (p *ownPlan) pick(value any) any {
 	if p.all {
 		return withoutOwnCredentials(value)
@@ -290,7 +290,7 @@ func (p *ownPlan) pick(value any) any {
 	return nil
 }
 
-// withoutOwnCredentials returns a copy of a value that is kept, without what may be a credential in it.
+// withoutOwnCredentials returns a copy of a value without parts that may be a credential.
 func withoutOwnCredentials(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -344,7 +344,7 @@ func checkOwn(res Resource, own *unstructured.Unstructured) error {
 	return checkOwnMeta(own)
 }
 
-// checkOwnMeta refuses metadata of other types than they have: the accessors of an Unstructured pass over them.
+// checkOwnMeta refuses metadata of wrong types: the accessors of an Unstructured ignore them.
 func checkOwnMeta(own *unstructured.Unstructured) error {
 	text, err := json.Marshal(own.Object["metadata"])
 	if err != nil {
@@ -356,7 +356,7 @@ func checkOwnMeta(own *unstructured.Unstructured) error {
 	return nil
 }
 
-// ownShape is the JSON of an own object, of which nothing is known.
+// ownShape is the shape of the JSON of an own object, whose fields are unknown.
 var ownShape = func() *jsonShape {
 	s := &jsonShape{cost: textCost}
 	size := int(reflect.TypeFor[string]().Size() + reflect.TypeFor[any]().Size())
@@ -399,14 +399,14 @@ func readOwn(res Resource, b []byte, memory int) (*unstructured.Unstructured, er
 	return own, checkOwn(res, own)
 }
 
-// What values that are decoded take in memory, beside the bytes of their texts: a map with its first eight entries, a
-// further one, a list, each of its elements, and half a text.
+// The memory of decoded values, in bytes, beside their texts: a map with its first eight entries, a further entry, a
+// list, an element of one, and half a text.
 const (
 	ownMapCost, ownEntryCost, ownListCost, ownElementCost, ownQuoteCost = 340, 80, 48, 32, 8
 )
 
-// sizeOwn returns how many bytes of memory an object takes, about, whose JSON is b, and how deep values lie in one
-// another. It stops where they lie too deep.
+// sizeOwn returns the approximate number of bytes of memory that the object with the JSON b takes, and the nesting
+// depth. It stops where the nesting is too deep.
 func sizeOwn(b []byte) (memory, depth int) {
 	var lists [maxJSONDepth + 1]bool // by depth
 	memory, inText := len(b), false
@@ -459,11 +459,11 @@ func (w *payloadWriter) ownUpserted(p *Upserted) {
 	w.b = append(w.b, text...)
 }
 
-// ownMemory is how many bytes an own object may take whose JSON has so many: it is encoded again, to be compared, and
-// its metadata are read once more.
+// ownMemory is the number of bytes that an own object with so many bytes of JSON may take. It is encoded again, to be
+// compared, and its metadata are read once more.
 func ownMemory(size int) int { return objectMemory(size, plainFactor) / 2 }
 
-// readOwnUpserted reads what stands behind ownCode.
+// readOwnUpserted reads the payload behind ownCode.
 func readOwnUpserted(b []byte) (*Upserted, error) {
 	r := payloadReader{text: string(b)}
 	name := Resource(r.ownName())
@@ -486,7 +486,7 @@ func (r *payloadReader) ownName() Resource {
 	return name
 }
 
-// loggedOwn is logged of an object of a declared resource.
+// loggedOwn is logged for an object of a declared resource.
 func (c *Encoder) loggedOwn(up *Upserted) (*Upserted, Encoding, error) {
 	own, ok := up.Object.(*unstructured.Unstructured)
 	if !ok {

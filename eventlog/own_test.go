@@ -234,8 +234,8 @@ func TestRecordsOfPluginsObjectsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheMemoryOfAPluginsObjectIsEstimated compares the estimate with what is allocated for objects of many kinds of
-// values. A state has room for 32 bytes for each of its own.
+// TestTheMemoryOfAPluginsObjectIsEstimated compares the estimate with the memory that objects of many kinds of values
+// take. A state has room for 32 bytes for each of its own.
 func TestTheMemoryOfAPluginsObjectIsEstimated(t *testing.T) {
 	many := func(n int, format string) string {
 		var all []string

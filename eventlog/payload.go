@@ -144,8 +144,8 @@ func (r *payloadReader) epochStarted() *EpochStarted {
 	return p
 }
 
-// checkConfig returns an error unless config is empty or compact JSON: only that survives being a part of
-// a line of JSON byte for byte.
+// checkConfig returns an error unless config is empty or compact JSON: no other text survives byte for byte as a part
+// of a line of JSON.
 func checkConfig(config []byte) error {
 	if len(config) == 0 {
 		return nil
@@ -243,7 +243,7 @@ func (r *payloadReader) evictResult() *EvictResult {
 	return p
 }
 
-// check returns the field of an EvictResult that is wrong, and what is; nil if none is.
+// check returns the wrong field of an EvictResult and the reason; nil if none is wrong.
 func (p *EvictResult) check() (field string, err error) {
 	switch {
 	case p.Outcome < EvictDone || p.Outcome > EvictWithdrawn:
@@ -368,7 +368,7 @@ func (r *payloadReader) varint(field string) int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// length reads a length or count of things of at least size bytes each, which must fit what is left.
+// length reads a length, or a count of elements of at least size bytes each, which must fit the rest.
 func (r *payloadReader) length(field string, size int) int {
 	n := r.uvarint(field)
 	if left := len(r.text) - r.at; r.err == nil && n > uint64(left/size) {
@@ -391,7 +391,7 @@ func (r *payloadReader) str(field string) string {
 	return s
 }
 
-// bytes is str of what need not be UTF-8.
+// bytes is str for text that may be invalid UTF-8.
 func (r *payloadReader) bytes(field string) string {
 	n := r.length(field, 1)
 	b := r.text[r.at : r.at+n]

@@ -22,14 +22,14 @@ type protoMessage interface {
 	Unmarshal(b []byte) error
 }
 
-// protoObject is an object of the Kubernetes API with these.
+// protoObject is an object of the Kubernetes API with these methods.
 type protoObject interface {
 	Object
 	protoMessage
 }
 
-// upserted writes the resource's number and the object, which fills the rest of the payload: Kubernetes
-// protobuf, or canonical JSON for what has no protobuf form: custom resources, and the resources of plugins.
+// upserted writes the resource's number and the object, which fills the rest of the payload. The object is Kubernetes
+// protobuf, or canonical JSON for custom resources and the resources of plugins, which have no protobuf form.
 func (w *payloadWriter) upserted(p *Upserted) {
 	if IsOwn(p.Resource) {
 		w.ownUpserted(p)
@@ -64,7 +64,7 @@ func (w *payloadWriter) upserted(p *Upserted) {
 	}
 }
 
-// readUpserted is the inverse of upserted; checked says that that has just written b, which checks its shape.
+// readUpserted is the inverse of upserted. checked says that upserted has just written b, so that its shape is right.
 func readUpserted(b []byte, checked bool, d *Decoder) (*Upserted, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("resource at byte %d: record ends before it", headerSize)
@@ -97,10 +97,10 @@ func readUpserted(b []byte, checked bool, d *Decoder) (*Upserted, error) {
 	return &Upserted{Resource: info.resource, Object: obj}, nil
 }
 
-// errNotCanonical says that bytes mean an object but are not the ones that the object is written as.
+// errNotCanonical says that bytes mean an object but differ from its encoding.
 var errNotCanonical = errors.New("not in canonical form")
 
-// isCanonical returns an error unless m, which was read from b, is written as b; scratch is overwritten.
+// isCanonical returns an error unless b equals the encoding of m, which was read from b. It overwrites scratch.
 func isCanonical(m protoMessage, b []byte, scratch *[]byte) error {
 	if m.Size() != len(b) {
 		return errNotCanonical
@@ -116,7 +116,7 @@ func isCanonical(m protoMessage, b []byte, scratch *[]byte) error {
 	return nil
 }
 
-// encodings holds memory for the encodings that decoded objects are compared with.
+// encodings has buffers for the encodings that decoded objects are compared with.
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 // marshalCustom returns the JSON of a custom resource's object without apiVersion and kind: struct fields in their

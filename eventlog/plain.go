@@ -6,10 +6,9 @@ import (
 	"unicode"
 )
 
-// Plain returns a text as it may stand in a line for people. Names of gangs come from annotations, and reasons quote
-// what objects say: what such a text has of control characters, line breaks and marks that turn the direction of
-// writing is written as Go escapes it, so that it cannot look like something that the program says. Example:
-// "a\x1b[2J\nb" is shown with the two backslashes.
+// Plain returns a text for a line that people read. Names of gangs come from annotations, and reasons quote objects.
+// Plain escapes control characters, line breaks and marks that turn the direction of writing, as Go does, so that the
+// text cannot imitate the program's output. Example: "a\x1b[2J\nb" is shown with the two backslashes.
 func Plain(text string) string {
 	if strings.IndexFunc(text, isHidden) < 0 {
 		return text
@@ -26,5 +25,5 @@ func Plain(text string) string {
 	return b.String()
 }
 
-// isHidden reports whether a rune does something else than to be seen.
+// isHidden reports whether a rune is not visible.
 func isHidden(r rune) bool { return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) }

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// A quantity's text is limited to what costs no more than a few hundred bytes to compute with.
+// The text of a quantity is limited so that computing with it takes at most a few hundred bytes.
 const (
 	maxQuantityText     = 256
 	maxQuantityExponent = 3 // digits
 	quantityCost        = 256
 )
 
-// checkQuantity refuses the text of a quantity that the resource package would parse at a cost out of all
-// proportion: it computes ten to the power of the exponent.
+// checkQuantity refuses the text of a quantity that the resource package would parse at a disproportionate cost: it
+// computes ten to the power of the exponent.
 func checkQuantity(text []byte) error {
 	if len(text) > maxQuantityText {
 		return fmt.Errorf("quantity of %d bytes, more than %d", len(text), maxQuantityText)
@@ -41,21 +41,20 @@ func CheckQuantityText(text string) error { return checkQuantity([]byte(text)) }
 
 // QuantityError says which quantity of an object would take long to parse.
 type QuantityError struct {
-	// Path is the quantity's, such as spec.containers[0].resources.requests.cpu.
+	// Path is the quantity's path, such as spec.containers[0].resources.requests.cpu.
 	Path string
-	// Err is what is wrong.
+	// Err says why.
 	Err error
 }
 
 // Error implements error.
 func (e *QuantityError) Error() string { return e.Path + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *QuantityError) Unwrap() error { return e.Err }
 
 // CheckQuantities refuses JSON of an object with a quantity that would take long to parse, with a *QuantityError. It
-// looks at what is below the members that hold quantities in objects of the log. JSON that is not well-formed passes:
-// whoever parses it says so.
+// reads the members that hold quantities in objects of the log. Malformed JSON passes: its parser reports it.
 func CheckQuantities(object []byte) error {
 	if !mayBeCostly(object) {
 		return nil
@@ -70,8 +69,7 @@ func CheckQuantities(object []byte) error {
 	return nil
 }
 
-// mayBeCostly finds what every costly quantity has: many digits behind a letter e, or more characters than one may
-// have.
+// mayBeCostly finds the marks of every costly quantity: many digits behind a letter e, or more characters than allowed.
 func mayBeCostly(text []byte) bool {
 	digits, exponent, length := 0, false, 0
 	for _, c := range text {
@@ -127,7 +125,7 @@ func (w *quantityWalk) value(quantity bool) error {
 	return nil
 }
 
-// children reads what is in an object or a list.
+// children reads the elements of an object or a list.
 func (w *quantityWalk) children(open json.Delim, quantity bool) error {
 	for i := 0; w.decoder.More(); i++ {
 		step, below := "["+strconv.Itoa(i)+"]", quantity
@@ -153,7 +151,7 @@ func (w *quantityWalk) children(open json.Delim, quantity bool) error {
 	return err
 }
 
-// parent is the name, in lower case, of the member that the object or list which is being read is in; "" for none.
+// parent is the name, in lower case, of the member that holds the current object or list; "" for none.
 func (w *quantityWalk) parent() string {
 	for _, step := range slices.Backward(w.path) {
 		if name, member := strings.CutPrefix(step, "."); member {
@@ -172,7 +170,7 @@ var quantityMembers = func() map[string]bool {
 	return names
 }()
 
-// findQuantities notes the names of the members below a type that hold quantities: as such, in lists or in maps.
+// findQuantities collects the names of the members below a type that hold quantities: directly, in lists or in maps.
 func findQuantities(t reflect.Type, names map[string]bool, seen map[reflect.Type]bool) {
 	t = elementOf(t)
 	if t.Kind() != reflect.Struct || t == quantityType || seen[t] {
@@ -189,9 +187,9 @@ func findQuantities(t reflect.Type, names map[string]bool, seen map[reflect.Type
 	}
 }
 
-// otherMembers are the members, in lower case and with the one that they are in, that are called as one that holds
-// quantities and hold something else: env.value beside capacity.value, devices.requests beside resources.requests. What
-// is in them is looked at by itself: below devices.requests, the expression of a selector can be any text.
+// otherMembers are the members, in lower case and with their parent, that have the name of a member with quantities but
+// hold something else: env.value beside capacity.value, devices.requests beside resources.requests. The walk checks
+// their content by its own names: below devices.requests, the expression of a selector can be any text.
 var otherMembers = func() map[string]bool {
 	kinds, seen := map[string]map[bool]bool{}, map[string]bool{}
 	for i := range registry {
@@ -204,7 +202,7 @@ var otherMembers = func() map[string]bool {
 	return others
 }()
 
-// findOthers notes of each member below a type whether it isOther in some objects, and is not in others.
+// findOthers records for each member below a type whether it isOther in some objects and not in others.
 func findOthers(t reflect.Type, parent string, kinds map[string]map[bool]bool, seen map[string]bool) {
 	t = elementOf(t)
 	key := parent + " " + t.PkgPath() + "." + t.Name()
@@ -228,13 +226,13 @@ func findOthers(t reflect.Type, parent string, kinds map[string]map[bool]bool, s
 	}
 }
 
-// isOther reports whether a member of the type is a text, or a list of something that is no quantity.
+// isOther reports whether a member of the type is a text, or a list without quantities.
 func isOther(t reflect.Type) bool {
 	of := elementOf(t)
 	return of.Kind() == reflect.String || t.Kind() == reflect.Slice && of != quantityType
 }
 
-// elementOf is what a pointer points to, and what is in a list or a map.
+// elementOf is the type that a pointer points to, or the element type of a list or a map.
 func elementOf(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()

@@ -1,11 +1,11 @@
 package eventlog
 
-// A Record is one entry as it stands in a log.
+// A Record is one entry as bytes of a log.
 type Record struct {
 	// Seq is the entry's number.
 	Seq uint64
-	// Bytes are what DecodeRecord decodes. They are the reader's until it asks for the next record.
+	// Bytes is the input of DecodeRecord. The reader may use it until it asks for the next record.
 	Bytes []byte
-	// Hash is theirs (HashRecord): what the next record carries.
+	// Hash is the hash of Bytes (HashRecord), which the next record carries.
 	Hash [32]byte
 }

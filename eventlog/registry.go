@@ -18,10 +18,10 @@ import (
 	volcanov1beta1 "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
-// resourceInfo is everything that is known of a resource.
+// resourceInfo has all facts about a resource.
 type resourceInfo struct {
 	resource Resource
-	// code stands for the resource on disk: it is never reused or renumbered.
+	// code is the resource's number in the log: it is never reused or renumbered.
 	code       byte
 	namespaced bool
 	version    schema.GroupVersion
@@ -210,8 +210,8 @@ func Resources() []Resource {
 	return all
 }
 
-// ResourceOf returns the resource that obj is an object of, by its Go type; false if obj is nil or of a
-// type that no entry carries.
+// ResourceOf returns the resource of obj, by its Go type. It returns false if obj is nil or of a type that no entry
+// carries.
 func ResourceOf(obj Object) (Resource, bool) {
 	info := infoOf(obj)
 	if info == nil {
@@ -220,7 +220,7 @@ func ResourceOf(obj Object) (Resource, bool) {
 	return info.resource, true
 }
 
-// infoOf returns what is known of obj's resource, or nil.
+// infoOf returns the facts about obj's resource, or nil.
 func infoOf(obj Object) *resourceInfo {
 	if obj == nil {
 		return nil
@@ -251,7 +251,7 @@ func KindFor(res Resource) schema.GroupVersionKind {
 	return info.version.WithKind(info.kind)
 }
 
-// Namespaced says whether the resource's objects live in a namespace; false for an unknown resource.
+// Namespaced reports whether the resource's objects live in a namespace; false for an unknown resource.
 func Namespaced(res Resource) bool {
 	info := infoByResource[res]
 	return info != nil && info.namespaced

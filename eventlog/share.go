@@ -6,18 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A Quantity writes its text into itself when it is asked for it, as encoding does. So what is kept of an object as a
-// whole cannot simply be shared with it: who gave the object may be reading it.
+// A Quantity writes its text into itself when a caller asks for the text, as encoding does. So an object that is kept
+// as a whole cannot simply be shared: the owner of the original may be reading it.
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// quantities says of the types that are kept as a whole, and of those in them, whether two copies of a value share a
-// Quantity that encoding writes to. Those that are map values are none: they are copied to be encoded. It is complete
-// once the plans are made.
+// quantities has the types that are kept as a whole, and the types in them. The value says whether two copies share a
+// Quantity to which encoding writes. A Quantity that is a map value does not count: it is copied before it is encoded.
+// The map is complete once the plans are made.
 var quantities = make(map[reflect.Type]bool)
 
-// sharesQuantity fills quantities in for t, which must not lead back to itself: no API type does that is kept as a
-// whole.
+// sharesQuantity fills quantities in for t, which must not be recursive: no API type that is kept as a whole is.
 func sharesQuantity(t reflect.Type) (shares bool) {
 	if shares, ok := quantities[t]; ok {
 		return shares
@@ -38,7 +37,7 @@ func sharesQuantity(t reflect.Type) (shares bool) {
 	return shares
 }
 
-// holdsQuantity says whether a value of type t has a Quantity within its own memory.
+// holdsQuantity reports whether a value of type t has a Quantity within its own memory.
 func holdsQuantity(t reflect.Type) bool {
 	if t == quantityType {
 		return true
@@ -53,7 +52,7 @@ func holdsQuantity(t reflect.Type) bool {
 	return false
 }
 
-// share makes dst, which is zero, equal to src. They share memory, but no Quantity, nor what leads to one.
+// share makes dst, which is zero, equal to src. They share memory, except Quantities and the path to them.
 func share(dst, src reflect.Value) {
 	if dst.Set(src); !quantities[src.Type()] || src.IsZero() {
 		return
@@ -69,7 +68,7 @@ func share(dst, src reflect.Value) {
 		}
 	case reflect.Map:
 		dst.Set(reflect.MakeMapWithSize(src.Type(), src.Len()))
-		// any order: each goes to the key that it has
+		// any order: each entry keeps its key
 		for entries := src.MapRange(); entries.Next(); {
 			value := reflect.New(src.Type().Elem()).Elem()
 			share(value, entries.Value())

@@ -10,9 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Trim returns a copy of obj with the fields that scheduling reads and no others: those that
-// trim_fields.go lists. The copy shares nothing with obj and has no apiVersion and kind. It panics if obj is not an
-// object of the resource.
+// Trim returns a copy of obj with the fields that scheduling reads, which trim_fields.go lists, and no others. The copy
+// shares nothing with obj and has no apiVersion and kind. It panics if obj is not an object of the resource.
 func Trim(res Resource, obj Object) Object {
 	info := infoOf(obj)
 	if info == nil || info.resource != res {
@@ -23,8 +22,8 @@ func Trim(res Resource, obj Object) Object {
 	return kept.DeepCopyObject().(Object)
 }
 
-// pick makes kept, which is an empty object, what Trim leaves of obj. It shares with obj what is kept as a whole, so
-// that neither may be changed while the other is in use; but no Quantity, which encoding changes.
+// pick fills kept, an empty object, with the fields of obj that Trim keeps. It shares with obj the fields that are kept
+// as a whole, so neither may be changed while the other is in use. It shares no Quantity, because encoding changes it.
 func (info *resourceInfo) pick(kept, obj Object) {
 	infoKeep[info.code].pick(reflect.ValueOf(kept).Elem(), reflect.ValueOf(obj).Elem())
 	trimMeta(info.resource, kept)
@@ -33,7 +32,7 @@ func (info *resourceInfo) pick(kept, obj Object) {
 	}
 }
 
-// trimMeta keeps of the annotations those allowed, and of the owners the controller.
+// trimMeta keeps the allowed annotations, and the controller among the owners.
 func trimMeta(res Resource, obj Object) {
 	if annotations := obj.GetAnnotations(); annotations != nil {
 		// A map of its own: obj shares its annotations with the object that it was picked from.
@@ -55,8 +54,8 @@ func trimMeta(res Resource, obj Object) {
 	}
 }
 
-// trimPod drops what the table cannot name by its path. It may change these lists: of their elements the table keeps
-// only some fields, so pick has made them anew and they are not those of the object that the pod was picked from.
+// trimPod drops elements that the table cannot name with a path. It may change these lists: the table keeps only some
+// fields of their elements, so pick has made new lists, apart from the original pod's.
 func trimPod(pod *corev1.Pod) {
 	pod.Status.Conditions = without(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return !slices.Contains(keptPodConditions, string(c.Type))
@@ -66,14 +65,14 @@ func trimPod(pod *corev1.Pod) {
 			pod.Spec.Volumes[i].EmptyDir = nil
 		}
 	}
-	// Nothing but the name is left of these.
+	// Only the name is left of these.
 	pod.Spec.Volumes = without(
 		pod.Spec.Volumes,
 		func(v corev1.Volume) bool { return v.VolumeSource == (corev1.VolumeSource{}) },
 	)
 }
 
-// without deletes elements of a list; nil stands for an empty one.
+// without deletes elements of a list. It returns nil for an empty list.
 func without[T any](list []T, drop func(T) bool) []T {
 	kept := slices.DeleteFunc(list, drop)
 	if len(kept) == 0 {
@@ -82,14 +81,14 @@ func without[T any](list []T, drop func(T) bool) []T {
 	return kept
 }
 
-// A keepPlan says what of a value of one Go type is kept: all of it, or of a struct some fields.
+// A keepPlan says which part of a value of one Go type is kept: all of it, or some fields of a struct.
 type keepPlan struct {
 	all bool
-	// clean is what a text, or each of a list of texts, is kept as; nil if as it is.
+	// clean changes a text, or each text of a list; nil keeps it unchanged.
 	clean func(string) string
 	// fields is indexed like the struct's fields; nil for one that is dropped.
 	fields []*keepPlan
-	// kept are the numbers of those that are not.
+	// kept has the indexes of the fields that are not dropped.
 	kept []int
 }
 
@@ -115,7 +114,7 @@ func init() {
 	}
 }
 
-// cleanAll has the fields of the rows cleaned, which are kept.
+// cleanAll sets clean for the fields of the rows, which are kept.
 func (p *keepPlan) cleanAll(t reflect.Type, rows cleanedRows) {
 	for _, field := range rows.fields {
 		for _, path := range expandBraces(field) {
@@ -162,7 +161,7 @@ func (p *keepPlan) add(t reflect.Type, path []string) error {
 	return nil
 }
 
-// find returns the plan of the field at path, which it makes if there is none.
+// find returns the plan of the field at path, and makes it if there is none.
 func (p *keepPlan) find(t reflect.Type, path []string) (*keepPlan, error) {
 	if len(path) == 0 {
 		sharesQuantity(t)
@@ -209,8 +208,8 @@ func fieldByJSONName(t reflect.Type, name string) []int {
 	return nil
 }
 
-// pick makes dst, which is zero, what the plan keeps of src. What is kept as a whole is shared, see share; lists of
-// which a part is kept are made anew, without elements of which nothing is left.
+// pick fills dst, which is zero, with the part of src that the plan keeps. Values that are kept as a whole are shared,
+// see share. Lists that are kept in part are new, without elements that became empty.
 func (p *keepPlan) pick(dst, src reflect.Value) {
 	if p.clean != nil {
 		p.pickClean(dst, src)
@@ -251,8 +250,8 @@ func (p *keepPlan) pick(dst, src reflect.Value) {
 	}
 }
 
-// pickClean makes dst, which is zero, the text or the list of texts src, each as the plan cleans it. A text of which
-// nothing is left is dropped from a list.
+// pickClean fills dst, which is zero, with the cleaned text or list of texts src. It drops texts that became empty from
+// a list.
 func (p *keepPlan) pickClean(dst, src reflect.Value) {
 	if src.Kind() == reflect.String {
 		dst.SetString(p.clean(src.String()))

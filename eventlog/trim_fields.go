@@ -4,9 +4,9 @@ import (
 	"slices"
 )
 
-// A keptField is a field that Trim keeps, with everything below it, and why. Paths are those of the JSON
-// form; {a,b} stands for a and b each. What no row names never reaches a log: env, args and commands,
-// probes, pull secrets, references to secrets, the contents of config volumes, managed fields.
+// A keptField is a field that Trim keeps, with everything below it, and why. Paths are paths of the JSON form; {a,b}
+// means a and b. Fields that no row names never reach a log: env, args and commands, probes, pull secrets, references
+// to secrets, the contents of config volumes, managed fields.
 type keptField struct {
 	path string
 	why  string
@@ -223,10 +223,10 @@ var keptFields = []struct {
 	}},
 }
 
-// cleanedRows are kept fields of a resource's objects which hold a text, or a list of texts, that the API server lets
-// users write as they like, and what each text is kept as. So are the annotations that are kept, each as
-// WithoutCredentials leaves it. All other texts are kept as they are: most are names and label values, in which the API
-// server allows no @, ? and white space. TestNoCredentialReachesTheRecord lists them, with the reason of each.
+// cleanedRows are kept fields with a text, or a list of texts, that the API server lets users write as they like, and
+// the function that cleans each text. WithoutCredentials cleans annotations. All other texts are kept unchanged: most
+// are names and label values, in which the API server allows no @, ? and white space. TestNoCredentialReachesTheRecord
+// lists them, with the reason for each.
 type cleanedRows struct {
 	resource Resource
 	clean    func(string) string
@@ -289,7 +289,7 @@ var keptAnnotations = map[Resource][]string{
 	ResourceClaims: {"resource.kubernetes.io/extended-resource-claim"},
 }
 
-// koordinatorAnnotations are what Koordinator lets the members of a gang and its PodGroup say alike.
+// koordinatorAnnotations are the annotations that Koordinator reads from a gang's members and from its PodGroup.
 var koordinatorAnnotations = []string{
 	"gang.scheduling.koordinator.sh/total-number",
 	"gang.scheduling.koordinator.sh/mode",
@@ -297,7 +297,7 @@ var koordinatorAnnotations = []string{
 	"gang.scheduling.koordinator.sh/match-policy",
 }
 
-// ownAnnotations are Rollcall's.
+// ownAnnotations are Rollcall's annotations.
 var ownAnnotations = []string{
 	"rollcall.dev/arrival",
 	"rollcall.dev/below-minimum",

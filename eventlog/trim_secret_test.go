@@ -26,15 +26,15 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// secretive are the resources whose objects are looked for on the disk.
+// secretive are the resources for whose objects the test searches the disk.
 var secretive = []eventlog.Resource{
 	eventlog.Nodes, eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups,
 	eventlog.Pods,
 }
 
-// Pods, nodes and groups of both kinds, with a marker of its own in every text that the API has room for, go
-// the way that those of a cluster go: into an engine, its log, and its snapshots. Then every file is searched.
-// Which fields may be there says testdata/kept.txt, which people read, and not the table that Trim goes by.
+// The test makes pods, nodes and groups of both kinds, with a marker of its own in every text for which the API has
+// room. They go the way of a cluster's objects: into an engine, its log, and its snapshots. Then it searches every
+// file. testdata/kept.txt, which people read, says which fields may be there, and not the table that Trim uses.
 func TestNoMarkerOutsideOfTheListReachesTheDisk(t *testing.T) {
 	objects := map[eventlog.Resource][]eventlog.Object{}
 	markers := 0
@@ -168,7 +168,7 @@ func runWith(t *testing.T, dir string, objects map[eventlog.Resource][]eventlog.
 	}
 }
 
-// readDisk returns all bytes of all files below dir, and after those of a snapshot what it has compressed.
+// readDisk returns all bytes of all files below dir, with the uncompressed bytes of a snapshot behind its file's.
 func readDisk(t *testing.T, dir string) []byte {
 	t.Helper()
 	var all []byte
@@ -203,7 +203,7 @@ func readDisk(t *testing.T, dir string) []byte {
 	return all
 }
 
-// keptPaths returns what testdata/kept.txt lists: resource and path.
+// keptPaths returns the lines of testdata/kept.txt: resource and path.
 func keptPaths(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "kept.txt"))

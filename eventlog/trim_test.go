@@ -20,7 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// leaves adds the paths of what is not empty in v, with the text at each: [] is any element of a list, *
+// leaves adds the paths of the fields in v that are not empty, with the text at each: [] is any element of a list, *
 // any key of a map.
 func leaves(v any, path string, into map[string][]string) {
 	switch v := v.(type) {
@@ -65,7 +65,7 @@ func jsonLeaves(t *testing.T, obj any) map[string][]string {
 
 var marker = regexp.MustCompile(`marker-\d+-`)
 
-// Fields of which no value, whatever it is, may reach a log. They are looked for in every object.
+// Fields that may never reach a log, whatever their value. The test searches every object for them.
 var forbidden = regexp.MustCompile(
 	`(^|\.)(env|envFrom|args|command|lifecycle|\w*[pP]robe|imagePullSecrets|securityContext|` +
 		`secret|configMap|projected|downwardAPI|\w*[sS]ecretRef|volumeAttributes|secretName|managedFields|finalizers|selfLink|` +
@@ -126,8 +126,8 @@ func logged(obj eventlog.Object) eventlog.Object {
 	return obj
 }
 
-// golden compares got with a file of testdata. Run with ROLLCALL_REWRITE=1 to write it anew: only commit
-// the changes if you know why a field came to be logged.
+// golden compares got with a file of testdata. Run with ROLLCALL_REWRITE=1 to write it again: only commit the changes
+// if you know why a field is logged now.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

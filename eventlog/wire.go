@@ -13,15 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A wireMessage is the shape of one protobuf message of the Kubernetes API, learnt from the protobuf tags
-// of its Go type. It checks bytes before the generated code may see them: only known fields, each of its
-// type and within its message, text in UTF-8, and no quantity whose exponent would eat the memory. The fields stand
-// in the order of their numbers, and none is left out that the generated code always writes: so an element of a list,
-// which is a whole struct in Go, has more than two bytes. And it counts what the Go values will cost.
+// A wireMessage is the shape of one protobuf message of the Kubernetes API, learnt from the protobuf tags of its Go
+// type. It checks bytes before the generated code may see them: only known fields, each of its type and within its
+// message, text in UTF-8, and no quantity whose exponent would take too much memory. The fields must be in the order of
+// their numbers, and every field that the generated code always writes must be present. So an element of a list, which
+// is a whole struct in Go, has more than two bytes. The check also counts the memory of the Go values.
 type wireMessage struct {
-	// fields are by number; those that do not exist have kind wireUnknown.
+	// fields are by number; numbers without a field have kind wireUnknown.
 	fields []wireField
-	// required is, for each number and for the one behind the last, the next field from there on that is always
+	// required has, for each number and for the one behind the last, the next field from there on that is always
 	// written; 0 if there is none.
 	required []int
 	// quantity says that field 1 is a quantity's text.
@@ -34,8 +34,8 @@ type wireField struct {
 	message *wireMessage
 	// repeated says that the field may occur more than once, required that it always occurs.
 	repeated, required bool
-	// cost is how many bytes of memory an occurrence takes beside its content and what it takes within the message that
-	// it is in; further is what each takes that follows one of the same field.
+	// cost is the number of bytes of memory that an occurrence takes beside its content and its place in the message.
+	// further is the cost of each later occurrence of the same field.
 	cost, further int
 }
 
@@ -122,13 +122,14 @@ func (m *wireMessage) findRequired() {
 }
 
 const (
-	// textCost is what a text costs in memory beside its bytes, as much as an allocation is rounded up.
+	// textCost is the memory of a text beside its bytes: allocations are rounded up by as much.
 	textCost = 16
-	// listGrowth is how many bytes of memory a list takes in all for each byte of its elements: it is copied each time
-	// that it grows by a quarter.
+	// listGrowth is the number of bytes of memory that a list takes in all for each byte of its elements: it is copied
+	// each time that it grows by a quarter.
 	listGrowth = 6
-	// mapCost is what a map costs without any entry, mapFirst for how many the first one makes room, and mapGrowth how
-	// many bytes a map takes in all for each byte of its further entries: it is copied each time that it doubles.
+	// mapCost is the memory of an empty map. mapFirst is the number of entries for which the first one makes room.
+	// mapGrowth is the number of bytes that a map takes in all for each byte of its further entries: it is copied each
+	// time that it doubles.
 	mapCost   = 64
 	mapFirst  = 8
 	mapGrowth = 5
@@ -190,14 +191,13 @@ func (e *wireError) Error() string {
 
 func (e *wireError) Unwrap() error { return e.err }
 
-// check returns an error unless b can be handed to the generated Unmarshal of the message's type.
+// check returns an error unless b is safe for the generated Unmarshal of the message's type.
 func (m *wireMessage) check(b []byte) error {
 	_, err := m.checkWithin(b, decodeMost)
 	return err
 }
 
-// checkWithin is check, also for the case that there are only so many bytes of memory. It returns how many the object
-// takes.
+// checkWithin is check with a limit of most bytes of memory. It returns the number of bytes that the object takes.
 func (m *wireMessage) checkWithin(b []byte, most int) (memory int, err error) {
 	most = min(most, objectMemory(len(b), besideFactor))
 	w := wireWalk{left: most}
@@ -207,7 +207,7 @@ func (m *wireMessage) checkWithin(b []byte, most int) (memory int, err error) {
 	return most - w.left, nil
 }
 
-// A wireWalk goes through an object's bytes. left is how many bytes of memory what is still to come may cost.
+// A wireWalk walks an object's bytes. left is the number of bytes of memory that the rest may cost.
 type wireWalk struct{ left int }
 
 // message checks a message that begins at byte base of the object.
@@ -266,7 +266,7 @@ func (w *wireWalk) message(m *wireMessage, b []byte, base int) *wireError {
 
 var errMissing = errors.New("the field is missing: " + errNotCanonical.Error())
 
-// follows returns an error unless field number may stand behind field last, 0 for none.
+// follows returns an error unless field number may come behind field last, 0 for none.
 func (m *wireMessage) follows(last, number int) error {
 	switch {
 	case number < last, number == last && !m.fields[number].repeated:
@@ -277,7 +277,7 @@ func (m *wireMessage) follows(last, number int) error {
 	return nil
 }
 
-// content checks what a field with a length holds; it begins at byte at of the object.
+// content checks the content of a field with a length; it begins at byte at of the object.
 func (w *wireWalk) content(m *wireMessage, field *wireField, content []byte, at int) *wireError {
 	switch field.kind {
 	case wireText:

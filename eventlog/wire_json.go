@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// A jsonShape is what is known of a JSON value from the Go type that it will be decoded to, as far as it takes to count
-// what that will cost. nil is the shape of values of which nothing is known: they are passed over.
+// A jsonShape describes a JSON value by the Go type that it will be decoded to, as far as needed to count the memory.
+// nil is the shape of unknown values, which the walk skips.
 type jsonShape struct {
-	// members are those of an object, by name.
+	// members are the members of an object, by name.
 	members map[string]*jsonShape
 	// element is the shape of a list's elements, or of an object's members if their names are the keys of a map.
 	element *jsonShape
-	// cost is how many bytes of memory the value takes beside its text and what holds it; first and further are what
-	// its first and each further element take.
+	// cost is the number of bytes of memory that the value takes beside its text and its container. first and further
+	// are the bytes of its first and of each further element.
 	cost, first, further int
 }
 
-// jsonText is the shape of what is one value, or is kept as it is.
+// jsonText is the shape of a single value, or of text that is kept as it is.
 var jsonText = &jsonShape{cost: textCost}
 
 // jsonOwn is the shape of a type that reads its JSON itself.
@@ -51,7 +51,7 @@ func jsonShapeOf(t reflect.Type, shapes map[reflect.Type]*jsonShape) *jsonShape 
 		size := int(t.Elem().Size())
 		s.element, s.first, s.further = jsonShapeOf(t.Elem(), shapes), 4*size, listGrowth*size
 	case reflect.Map:
-		// Which keys there were is kept in a second map meanwhile.
+		// The decoder keeps the set of the keys in a second map meanwhile.
 		size := int(t.Key().Size() + t.Elem().Size() + reflect.TypeFor[string]().Size())
 		one := int(t.Elem().Size()) + textCost
 		s.element, s.first, s.further = jsonShapeOf(t.Elem(), shapes), 2*mapCost+mapFirst*size+one, mapGrowth*size+one
@@ -82,8 +82,8 @@ func (s *jsonShape) learn(t reflect.Type, shapes map[reflect.Type]*jsonShape) {
 	}
 }
 
-// check returns an error if decoding text may take more than so many bytes of memory. What is no JSON is not refused:
-// that is left to the decoder.
+// check returns an error if decoding text may take more than so many bytes of memory. It accepts malformed JSON: the
+// decoder reports it.
 func (s *jsonShape) check(text []byte, memory int) error {
 	w := jsonWalk{text: text, left: memory}
 	w.value(s, 0)
@@ -93,11 +93,11 @@ func (s *jsonShape) check(text []byte, memory int) error {
 	return nil
 }
 
-// maxJSONDepth is how deep values may lie in one another: deeper than in any object, and what is deeper is passed over.
+// maxJSONDepth is the deepest nesting of values: no object is as deep, and the walk skips deeper values.
 const maxJSONDepth = 100
 
-// A jsonWalk goes through a text. left is how many bytes of memory what is still to come may cost; the walk ends when
-// there are none.
+// A jsonWalk walks a text. left is the number of bytes of memory that the rest may cost; the walk ends when there are
+// none.
 type jsonWalk struct {
 	text []byte
 	at   int
@@ -105,10 +105,10 @@ type jsonWalk struct {
 	name []byte // of the member that was met last
 }
 
-// end gives up on what is no JSON.
+// end gives up on malformed JSON.
 func (w *jsonWalk) end() { w.at = len(w.text) }
 
-// next returns the next byte that is no white space, without going past it; 0 at the end.
+// next returns the next byte that is not white space, without moving behind it; 0 at the end.
 func (w *jsonWalk) next() byte {
 	for w.at < len(w.text) && w.left >= 0 {
 		switch c := w.text[w.at]; c {
@@ -121,7 +121,7 @@ func (w *jsonWalk) next() byte {
 	return 0
 }
 
-// value goes past a value.
+// value moves behind a value.
 func (w *jsonWalk) value(s *jsonShape, depth int) {
 	if s != nil {
 		w.left -= s.cost
@@ -149,7 +149,7 @@ func (w *jsonWalk) value(s *jsonShape, depth int) {
 	}
 }
 
-// elements goes through what stands behind an opening bracket, and past the closing one.
+// elements walks the elements behind an opening bracket, and moves behind the closing one.
 func (w *jsonWalk) elements(s *jsonShape, open byte, depth int) {
 	for n := 0; ; n++ {
 		switch w.next() {
@@ -187,7 +187,7 @@ func (w *jsonWalk) elements(s *jsonShape, open byte, depth int) {
 	}
 }
 
-// string goes past a string, and returns what is between its quotes.
+// string moves behind a string, and returns the text between its quotes.
 func (w *jsonWalk) string() []byte {
 	if w.next() != '"' {
 		w.end()
@@ -207,7 +207,7 @@ func (w *jsonWalk) string() []byte {
 	return nil
 }
 
-// The shapes of what is read as JSON.
+// The shapes of everything that is read as JSON.
 var (
 	infoJSON [256]*jsonShape // of the resources' objects, by the resource's number
 	lineJSON = make(map[reflect.Type]*jsonShape)

@@ -8,8 +8,8 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestThereIsOneStashOfPodsToActivate: plugins that run beside each other find the same one, and a state that serves
-// another cycle has a new one.
+// TestThereIsOneStashOfPodsToActivate reads the stash in plugins that run at the same time: they get the same one. A
+// state that is reset for another cycle has a new one.
 func TestThereIsOneStashOfPodsToActivate(t *testing.T) {
 	state := NewCycleState()
 	if pods := state.ToActivate(); pods != nil {

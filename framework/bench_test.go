@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// BenchmarkPlace places a pod on empty nodes of 96 CPU and 8 GPU under the default profile, scoring all of
-// them; "full" is a pod that no node has room for.
+// BenchmarkPlace places a pod on empty nodes of 96 CPU and 8 GPU under the default profile, which scores all of them.
+// The pod of "full" fits no node.
 func BenchmarkPlace(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		p := newPair(b, comparedConfigs["default"])
@@ -59,8 +59,8 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkPlaceLikeNoOther places pods with requests of their own on 5,000 nodes of 96 CPU, which stay there: where
-// all nodes have room, where one in fifty has, and where none has.
+// BenchmarkPlaceLikeNoOther places pods with distinct requests on 5,000 nodes of 96 CPU. The cases: all nodes have
+// room, one in fifty has, and none has.
 func BenchmarkPlaceLikeNoOther(b *testing.B) {
 	const full = 0
 	for name, roomy := range map[string]int{"room": 1, "nearly full": 50, "full": full} {

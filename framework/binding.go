@@ -14,28 +14,29 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Binding is a pod's binding cycle as its profile's plugins have it: PreBindPreFlight and PreBind, Bind, PostBind. What
-// effects carry out is left out: the claims of VolumeBinding and DynamicResources, and DefaultBinder's bind.
+// Binding is a pod's binding cycle in the plugins of its profile: PreBindPreFlight, PreBind, Bind and PostBind. It
+// leaves out the work that effects do: the claims of VolumeBinding and DynamicResources, and DefaultBinder's bind.
 //
-// It may be used beside the scheduling cycles of other pods, by one goroutine at a time.
+// It may run beside the scheduling cycles of other pods. Only one goroutine at a time may use it.
 type Binding struct {
 	Profile *Profile
-	// Pod is the pod as plugins see it, on its node.
+	// Pod is the pod as plugins see it, with its node set.
 	Pod *v1.Pod
-	// Node is where it goes.
+	// Node is the name of the pod's node.
 	Node string
-	// State is that of the pod's scheduling cycle; see SharedState.
+	// State is the state of the pod's scheduling cycle; see SharedState.
 	State fwk.CycleState
 }
 
-// carriedOut are the plugins of the extension points behind a cycle whose work is done without calling them: the claims
-// and devices of a placement are in the Decision, and the bind is an effect.
+// carriedOut lists, for the extension points after a scheduling cycle, the plugins that are not called. The Decision
+// has the claims and devices of a placement, and the bind is an effect.
 var carriedOut = map[ExtensionPoint][]string{
 	PreBind: {names.VolumeBinding, names.DynamicResources},
 	Bind:    {names.DefaultBinder},
 }
 
-// isCarriedOut reports whether a plugin is called at no extension point behind a cycle, because effects do its work.
+// isCarriedOut reports whether an effect does the plugin's work, so that the plugin is not called after a scheduling
+// cycle.
 func (p *Profile) isCarriedOut(name string) bool {
 	return slices.Contains(carriedOut[PreBind], name) || slices.Contains(carriedOut[Bind], name)
 }
@@ -51,8 +52,8 @@ func (p *Profile) callsBehind() bool {
 	return false
 }
 
-// A Together makes all calls and returns when each has returned. Those that wait for each other need it to make them at
-// the same time.
+// A Together makes all calls and returns when each has returned. Calls that wait for each other need an implementation
+// that makes them at the same time.
 type Together func(calls []func())
 
 // InOrder makes the calls one after the other.
@@ -62,8 +63,8 @@ func InOrder(calls []func()) {
 	}
 }
 
-// Run has the plugins do what they do before the bind, and bind the pod if one takes it: Before, Bind. The status is
-// nil if they let the pod pass. by names the plugin that has bound it, "" if none has.
+// Run runs Before and then Bind. The status is nil if the plugins let the pod pass. by names the plugin that has bound
+// the pod, "" if none has.
 func (b *Binding) Run(ctx context.Context, together Together) (by string, status *fwk.Status) {
 	if status := b.Before(ctx, together); status != nil {
 		return "", status
@@ -71,9 +72,9 @@ func (b *Binding) Run(ctx context.Context, together Together) (by string, status
 	return b.Bind(ctx)
 }
 
-// Before is PreFlight and PreBind; nil if the plugins let the pod pass. While PreBind is at work the handle's
-// GetPodInPreBind returns the pod. If somebody cancels it, the status is an error with that reason, whatever the
-// plugins answered.
+// Before runs PreFlight and PreBind. It returns nil if the plugins let the pod pass. During PreBind the handle's
+// GetPodInPreBind returns the pod. If the pod is canceled meanwhile, the status is an error with the reason, whatever
+// the plugins answered.
 func (b *Binding) Before(ctx context.Context, together Together) *fwk.Status {
 	switch status := b.PreFlight(ctx); {
 	case status.IsError():
@@ -92,8 +93,8 @@ func (b *Binding) Before(ctx context.Context, together Together) *fwk.Status {
 	return status
 }
 
-// PreFlight asks the PreBind plugins whether they have anything to do for the pod. The status is nil if one has, Skip
-// if none has, Error if one fails. PreBind then leaves out those that have nothing to do.
+// PreFlight asks the PreBind plugins whether they have work to do for the pod. The status is nil if one has, Skip if
+// none has, and Error if one fails. PreBind then skips the plugins without work.
 func (b *Binding) PreFlight(ctx context.Context) *fwk.Status {
 	skip, parallel := sets.New[string](), sets.New[string]()
 	status := fwk.NewStatus(fwk.Skip)
@@ -123,8 +124,9 @@ func (b *Binding) PreFlight(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// PreBind runs the PreBind plugins that PreFlight has not left out, in order. Neighbours that allow others beside them
-// are run together. The first that does not succeed ends it, and the context of those beside it.
+// PreBind runs the PreBind plugins that PreFlight has not skipped, in order. It runs neighbours together that allow
+// parallel plugins. If a plugin does not succeed, PreBind ends, and so does the context of the plugins that run beside
+// it.
 func (b *Binding) PreBind(ctx context.Context, together Together) *fwk.Status {
 	for _, group := range b.groups() {
 		if status := b.preBindGroup(ctx, group, together); status != nil {
@@ -134,7 +136,7 @@ func (b *Binding) PreBind(ctx context.Context, together Together) *fwk.Status {
 	return nil
 }
 
-// groups returns the PreBind plugins that are to run, in the groups in which they run together.
+// groups returns the PreBind plugins to run, in groups of plugins that run together.
 func (b *Binding) groups() (groups [][]entry[fwk.PreBindPlugin]) {
 	skip, parallel := b.State.GetSkipPreBindPlugins(), b.State.GetParallelPreBindPlugins()
 	open := false // the last group may grow
@@ -180,8 +182,8 @@ func (b *Binding) preBindGroup(ctx context.Context, group []entry[fwk.PreBindPlu
 	return first
 }
 
-// Bind runs the Bind plugins in order until one takes the pod. by names it; "" says that it is DefaultBinder's turn,
-// whose bind is an effect: no plugin has bound the pod. The status is an error if no plugin takes the pod.
+// Bind runs the Bind plugins in order until one takes the pod. by names it. by is "" if it is DefaultBinder's turn,
+// because that bind is an effect; then no plugin has bound the pod. The status is an error if no plugin takes the pod.
 func (b *Binding) Bind(ctx context.Context) (by string, status *fwk.Status) {
 	for _, e := range b.Profile.bind {
 		if slices.Contains(carriedOut[Bind], e.name) {
@@ -199,8 +201,8 @@ func (b *Binding) Bind(ctx context.Context) (by string, status *fwk.Status) {
 	return "", fwk.AsStatus(fmt.Errorf("no Bind plugin takes the pod: all of %v skip it", b.Profile.at[Bind]))
 }
 
-// BindFailure fills in what a BindResult says of plugins that did not succeed before the bind or with it. A status that
-// no plugin gave names none.
+// BindFailure sets a BindResult to the failure of a plugin before or during the bind. If the status names no plugin,
+// neither does the result.
 func BindFailure(result *eventlog.BindResult, status *fwk.Status) {
 	result.Outcome, result.Message = eventlog.BindFailed, status.Message()
 	if status.Plugin() == "" {
@@ -212,15 +214,15 @@ func BindFailure(result *eventlog.BindResult, status *fwk.Status) {
 	}
 }
 
-// PostBind tells the PostBind plugins that the pod is bound.
+// PostBind runs the PostBind plugins after the pod is bound.
 func (b *Binding) PostBind(ctx context.Context) {
 	for _, e := range b.Profile.postBind {
 		e.plugin.PostBind(ctx, b.State, b.Pod, b.Node)
 	}
 }
 
-// SharedState returns a CycleState of the same content that several goroutines may use: a pod's binding cycle runs
-// beside Unreserve, which comes when the pod is deleted meanwhile.
+// SharedState returns a CycleState with the same content that several goroutines may use. A pod's binding cycle may run
+// beside Unreserve, which is called if the pod is deleted meanwhile.
 func SharedState(state fwk.CycleState) fwk.CycleState {
 	if shared, ok := state.(*sharedState); ok {
 		return shared
@@ -228,7 +230,7 @@ func SharedState(state fwk.CycleState) fwk.CycleState {
 	return &sharedState{CycleState: state}
 }
 
-// sharedState guards what plugins write after Permit. The rest is not written any more.
+// sharedState guards the data that plugins write after Permit. The rest of a CycleState does not change then.
 type sharedState struct {
 	mu sync.RWMutex
 	fwk.CycleState

@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// together is a PreBind plugin that allows others beside it. It does what work says.
+// together is a PreBind plugin that allows parallel plugins. It calls work.
 type together struct {
 	preBinder
 	work func(ctx context.Context) *fwk.Status
@@ -26,8 +26,8 @@ func (p together) PreBind(ctx context.Context, _ fwk.CycleState, _ *v1.Pod, _ st
 	return p.work(ctx)
 }
 
-// TestNeighboursThatAllowItRunTogether has two plugins run together, of which each waits for the other, between two
-// that run alone. Then one of them fails, and the other is told.
+// TestNeighboursThatAllowItRunTogether runs two plugins together, between two that run alone. Each of the two waits for
+// the other. Then one of them fails, and the context of the other ends.
 func TestNeighboursThatAllowItRunTogether(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		var groups []int

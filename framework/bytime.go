@@ -7,12 +7,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// ByTime may be implemented by a plugin of others whose answers go by the handle's Now: what it refuses now it may take
-// later, although nothing has changed. What such a plugin refused, or keeps out of the queue in PreEnqueue, is tried
-// again after five minutes, as everything is by kube-scheduler. Of other plugins an answer about the same state is the
-// same, and not asked for again.
+// ByTime may be implemented by an external plugin whose answers depend on the handle's Now: it may accept later what it
+// refuses now, although nothing has changed. Pods that such a plugin refused, or keeps out of the queue in PreEnqueue,
+// are tried again after five minutes. kube-scheduler does so with all pods. Other plugins give the same answer about
+// the same state, so there is no such retry for them.
 type ByTime interface {
-	// AnswersGoByTime says so. Its answer must not change.
+	// AnswersGoByTime reports whether the answers depend on Now. It must always return the same.
 	AnswersGoByTime() bool
 }
 
@@ -21,7 +21,7 @@ func goesByTime(plugin any) bool {
 	return ok && p.AnswersGoByTime()
 }
 
-// ByTime returns the plugins whose answers go by time, by name.
+// ByTime returns the names of the plugins whose answers depend on the time, sorted.
 func (p *Profile) ByTime() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(p.plugins)) {
 		if goesByTime(p.plugins[name]) {
@@ -31,7 +31,7 @@ func (p *Profile) ByTime() (names []string) {
 	return names
 }
 
-// GatesByTime reports whether one of them may keep pods out of the queue.
+// GatesByTime reports whether one of these plugins may keep pods out of the queue.
 func (p *Profile) GatesByTime() bool {
 	return slices.ContainsFunc(p.preEnqueue, func(e fwk.PreEnqueuePlugin) bool { return goesByTime(e) })
 }

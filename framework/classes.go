@@ -11,63 +11,70 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// What most plugins answer for a node in Filter and Score is the same for many pods, and stays the same until the node
-// changes: a placement changes one node. A class is the pods for which it is the same, with the answers for each node.
-// Invariant: a class is a memo. Without it the same is decided (TestClassesChangeNoEntry).
+// A class is a set of pods for which most plugins answer the same in Filter and Score, with the answers for each node.
+// An answer holds until its node changes, and a placement changes one node only.
 //
-// Example: 1,000 pods of one job are placed on 5,000 nodes. For the first one the plugins of the class are asked for
-// all 5,000 nodes. For each further one they are asked for one node, where the pod before it was placed.
+// Invariant: a class is a memo. Decisions are the same without it (TestClassesChangeNoEntry).
 //
-// The invariant holds because a kept answer is used only if everything that it depends on is the same. That is
+// Example: 1,000 pods of one job are placed on 5,000 nodes. For the first pod, the plugins of the class answer for all
+// 5,000 nodes. For each further pod they answer for one node, where the pod before it was placed.
 //
-//   - what the pods of a class have in common: all that they say but what they request, their metadata, their gang, and
-//     what they ask of other pods if the plugin that looks at that stands apart (below). It is the pod itself and not
-//     its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as the protocol of a host port;
-//   - the node and the pods on it: every change gives the NodeInfo another generation;
-//   - everything else in the world, nodes coming and going included: World.Version;
-//   - which plugins asked to be left out: compared at every use.
+// A kept answer is used only if everything that it depends on is unchanged:
 //
-// The plugins in insideClasses were examined: their answers depend on nothing else. All others stand apart from the
-// class and are asked for every pod: plugins that compare requests with the room on a node, because pods of one class
-// may have different requests and the answers are quick; plugins that do not sign for the pod; InterPodAffinity while
-// some pod has affinity terms; and plugins that were not examined, for which there is no ranking either. Pods with
-// volume claims or CSI volumes have no class. Those with ResourceClaims, or with extended resources that stand for
-// devices, have one only while what these ask for and the node are all that matters of devices (World.Claims). For a
-// node that pods are nominated to, the class is not used.
+//   - the pods of a class are equal in all fields except requests, metadata and gang, and except terms about other pods
+//     if the plugin for these terms is outside the class. The key is made from the pod and not from its signature
+//     (fwk.SignPlugin), which leaves out fields that plugins read, such as the protocol of a host port;
+//   - a change of the node or of its pods gives the NodeInfo a new generation;
+//   - a change of anything else in the world changes World.Version, also when nodes come or go;
+//   - every use compares which plugins asked to be skipped.
+//
+// insideClasses lists the plugins that were examined: their answers depend on nothing else. All other plugins are
+// outside the class and are asked for every pod. These are:
+//
+//   - plugins that compare requests with a node's free capacity: pods of one class may have different requests, and the
+//     answers are quick;
+//   - plugins that do not sign for the pod;
+//   - InterPodAffinity while some pod has affinity terms;
+//   - plugins that were not examined. With such a plugin there is no ranking either.
+//
+// Pods with volume claims or CSI volumes have no class. Pods with ResourceClaims, or with extended resources that map
+// to devices, have one only while the answers depend on their requests and the node alone (World.Claims). For a node
+// with nominated pods the class is not used.
 
 const (
-	// maxClassBytes bounds the memory of a profile's classes. A node takes 24 bytes in each, 8 for each plugin that
-	// scores in the class, and 4 if its scores are unusual. So there is room for 400 classes of 15,000 nodes, or 130 of
-	// 50,000. When there are too many, the class that was not used for longest goes. leastClasses may be kept in any
-	// case, and never more than maxTemplates: each also takes some KiB that do not depend on the nodes.
+	// maxClassBytes bounds the memory of a profile's classes. A node takes 24 bytes in each class, 8 for each plugin
+	// that scores in the class, and 4 if its scores are unusual. That is enough for 400 classes of 15,000 nodes, or 130
+	// of 50,000. When the bound is reached, the least recently used class is dropped. At least leastClasses are kept in
+	// any case, and at most maxTemplates, because each class also takes some KiB besides the nodes.
 	maxClassBytes = 256 << 20
 	leastClasses  = 16
-	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
+	// minClassNodes is the size of the smallest cluster in which a class saves more than its key costs.
 	minClassNodes = 64
 )
 
-// classes are a profile's memos.
+// classes has the memos of a profile.
 type classes struct {
-	off       bool   // no memos are kept
-	version   uint64 // World.Version for which the memos hold: with another one all are dropped
-	clock     uint64 // counts uses, so that the memo that was not used for longest can be found
+	off       bool   // keep no memos
+	version   uint64 // World.Version of the memos; with another version all are dropped
+	clock     uint64 // counts uses, to find the least recently used memo
 	byKey     map[string]*class
-	rankings  map[string]*ranking  // by template
-	templates map[string]*template // by what encode says
+	rankings  map[string]*ranking  // by the key of the template
+	templates map[string]*template // by the result of encode
 	key       []byte               // the memory of encode
 
-	passing    ranking // of the pods that are the first of their template
-	groups     groups  // for these
-	read       learned // of the plugins that survey nodes at places
-	rehearsals uint64  // how many have ended
-	bounds     int     // for tests: in the place of the bounds of memory; 0 for none
+	passing ranking // for a pod that is the first of its template
+	groups  groups  // for the same pods
+	// read tracks the nodes that the PlaceSurveyors have read.
+	read       learned
+	rehearsals uint64 // the number of rehearsals that have ended
+	bounds     int    // for tests: replaces the memory bounds, unless it is 0
 
 	all    []int32 // the places of all nodes
 	places []int32 // the memory of distinct
 	seen   []bool
 }
 
-// most returns the bound of memory that is in force.
+// most returns the memory bound that applies.
 func (m *classes) most(bound int) int {
 	if m.bounds > 0 {
 		return m.bounds
@@ -75,36 +82,36 @@ func (m *classes) most(bound int) int {
 	return bound
 }
 
-// class is what the plugins inside of a class answered for each node.
+// class has the answers of the plugins inside a class for each node.
 type class struct {
 	used    uint64 // classes.clock at the last use
-	filters []int  // ids of the plugins whose answers are kept; if others are to run, all answers are dropped
+	filters []int  // ids of the plugins whose answers are kept; other filters make all answers invalid
 	scorers []int
 	nodes   []classNode // as World.Lister lists them
 	refused refusals
 	raw     []int64 // len(scorers) for each node
 
-	filteredTo learned // up to where the filters of the class have been asked for every node
-	scoredTo   learned // up to where its scorers have been, for every node that they let pass
-	// For groups: the scores that most nodes have, and the nodes that have others. Of a plugin that normalizes its
-	// scores, 0 is taken for what most nodes have.
+	filteredTo learned // for which changes the filters of the class have answered
+	scoredTo   learned // the same for its scorers, about the nodes that pass
+	// For groups: usual are the scores that most nodes have, and unusual the places of the other nodes. For a plugin
+	// that normalizes its scores the usual score is 0.
 	usual   []int64
 	unusual []int32
 }
 
-// bytes is how much memory the class takes by nodes.
+// bytes returns the memory that the class takes for nodes.
 func (k *class) bytes() int { return len(k.nodes)*24 + len(k.raw)*8 + cap(k.unusual)*4 }
 
-// classNode is what is known of one node. filtered and scored are the node's generations when it was filtered and
-// scored, 0 for never: an answer holds as long as the node has that generation.
+// classNode is the part of a class about one node. filtered and scored are the node's generations when it was filtered
+// and scored, 0 for never. An answer holds as long as the node has that generation.
 type classNode struct {
 	filtered, scored int64
 	refusal          int32 // the number of the reason in refused; 0: feasible
 	unusual          bool  // it is in class.unusual
 }
 
-// insideClasses are the plugins whose Filter and Score rest on what a class goes by and on nothing else, for pods that
-// they sign for. Where they have a PreScore, it makes no difference to the score of a node which others are feasible.
+// insideClasses lists the plugins whose Filter and Score depend only on the fields that the key of a class covers, for
+// pods that they sign for. If they have a PreScore, the score of a node does not depend on the other feasible nodes.
 var insideClasses = []string{
 	names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity, names.NodePorts,
 	names.ImageLocality,
@@ -112,11 +119,11 @@ var insideClasses = []string{
 	names.PodTopologySpread, names.InterPodAffinity,
 }
 
-// besideClasses are the plugins that stand apart because they look at what the pod requests, and rest on that, on the
-// rest of the pod, and on the node alone.
+// besideClasses lists the plugins that are outside classes because they read the pod's requests. Their answers depend
+// only on the pod and the node.
 var besideClasses = []string{names.NodeResourcesFit, names.NodeResourcesBalancedAllocation, names.NodeDeclaredFeatures}
 
-// prepareClasses finds out what of the profile's plugins can be kept; off says that nothing is to be.
+// prepareClasses determines which of the profile's plugins can be in classes. off turns all memos off.
 func (p *Profile) prepareClasses(off bool) {
 	p.classes.off = off || p.world.Version == nil
 	p.prepared, p.claimless = make([]bool, len(p.plugins)), make([]bool, len(p.plugins))
@@ -135,36 +142,36 @@ func (p *Profile) prepareClasses(off bool) {
 		}
 	}
 	p.uncounted = p.unranked || slices.ContainsFunc(p.at[PreFilter], func(name string) bool {
-		return name != coscheduling && p.isUnknown(name) // that one looks at the gang, not at what is placed
+		return name != coscheduling && p.isUnknown(name) // it checks the gang and no placed pods
 	})
 }
 
-// isUnknown reports whether it is not known on what a plugin's answers rest.
+// isUnknown reports whether the dependencies of the plugin's answers are unknown.
 func (p *Profile) isUnknown(name string) bool {
 	return p.apart[p.ids[name]] && !slices.Contains(besideClasses, name)
 }
 
-// reset drops everything: the world has another version now.
+// reset drops everything, because World.Version has changed.
 func (m *classes) reset(version uint64) {
 	m.version = version
 	m.byKey, m.rankings, m.templates = map[string]*class{}, map[string]*ranking{}, map[string]*template{}
 	m.passing, m.read, m.groups = ranking{}, learned{}, groups{}
 }
 
-// membership is in which class the pods of a template are.
+// membership says to which class the pods of a template belong.
 type membership struct {
 	key     string // of the class
-	ranked  bool   // there may be a ranking for the template, unless InterPodAffinity has something to say
-	outside []bool // by plugin id: the plugin stands apart from the class
+	ranked  bool   // the template may have a ranking, unless InterPodAffinity has terms to check
+	outside []bool // by plugin id: the plugin is outside the class
 }
 
-// membershipOf returns nil if the pod cannot be encoded. affine says that some pod has affinity terms.
+// membershipOf returns nil if the pod cannot be encoded. affine is set if some pod has affinity terms.
 func (c *search) membershipOf(affine bool) *membership {
 	m := &membership{outside: slices.Clone(c.p.apart), ranked: !c.p.unranked}
 	devices, hasDevices := c.p.ids[names.DynamicResources]
 	for id, not := range c.p.unsignedBy(c.ctx, c.pod) {
 		if hasDevices && id == devices && c.knownClaims {
-			continue // it does not sign for pods with claims, and for no other reason
+			continue // it declines to sign only because the pod has claims
 		}
 		if not {
 			m.outside[id], m.ranked = true, false
@@ -184,8 +191,8 @@ func (c *search) membershipOf(affine bool) *membership {
 	return m
 }
 
-// specInside returns what of the spec the plugins of a class look at: not what it requests, and not what it asks of
-// other pods if the plugin that looks at that stands apart.
+// specInside returns the part of the spec that the plugins of a class read. It leaves out requests. It also leaves out
+// terms about other pods if the plugin that reads them is outside the class.
 func (p *Profile) specInside(spec *v1.PodSpec, outside []bool) *v1.PodSpec {
 	out := withoutRequests(spec)
 	if id, ok := p.ids[names.InterPodAffinity]; out.Affinity != nil && (!ok || outside[id]) {
@@ -197,8 +204,8 @@ func (p *Profile) specInside(spec *v1.PodSpec, outside []bool) *v1.PodSpec {
 	return out
 }
 
-// classify finds the pod's class, if it has one now, and splits the filters into those inside of it and those that
-// stand apart from it.
+// classify finds the pod's class, if it has one now. It splits the filters into the ones inside the class and the ones
+// outside it.
 func (c *search) classify(nodes int) {
 	t := c.template
 	if t == nil || !c.preFilters.AllNodes() || !c.knownClaims || hasVolumes(c.pod) {
@@ -231,8 +238,8 @@ func (c *search) classify(nodes int) {
 	c.class.keepFilters(c.inside)
 }
 
-// find returns the class of the key, in the memory of the one that was not used for longest if it is new and there are
-// as many as there may be: that one is dropped.
+// find returns the class with the key. If there is none, it creates one; when the memory bound is reached, it drops the
+// least recently used class and reuses its memory.
 func (m *classes) find(key string, nodes int) *class {
 	k, ok := m.byKey[key]
 	if !ok {
@@ -260,7 +267,7 @@ func (m *classes) find(key string, nodes int) *class {
 	return k
 }
 
-// leastRecent returns the key of what was not used for longest.
+// leastRecent returns the key of the least recently used element.
 func leastRecent[T any](all map[string]T, used func(T) uint64) (oldest string) {
 	first := true
 	var least uint64
@@ -273,14 +280,14 @@ func leastRecent[T any](all map[string]T, used func(T) uint64) (oldest string) {
 	return oldest
 }
 
-// hasVolumes reports whether answers on the pod depend on volumes, whose state changes with placements elsewhere.
+// hasVolumes reports whether the pod has volumes whose state changes with placements on other nodes.
 func hasVolumes(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil
 	})
 }
 
-// keepFilters forgets everything if other filters are to run than before.
+// keepFilters forgets everything if the filters differ from the earlier ones.
 func (k *class) keepFilters(filters []entry[fwk.FilterPlugin]) {
 	if sameIDs(k.filters, filters, func(e entry[fwk.FilterPlugin]) int { return e.id }) {
 		return
@@ -295,7 +302,7 @@ func (k *class) keepFilters(filters []entry[fwk.FilterPlugin]) {
 	}
 }
 
-// keepScorers forgets the scores if other plugins are to score than before.
+// keepScorers forgets the scores if the scorers differ from the earlier ones.
 func (k *class) keepScorers(scorers []scorer) {
 	if sameIDs(k.scorers, scorers, func(s scorer) int { return s.id }) {
 		return
@@ -315,7 +322,7 @@ func sameIDs[T any](ids []int, list []T, id func(T) int) bool {
 	return slices.EqualFunc(ids, list, func(i int, e T) bool { return i == id(e) })
 }
 
-// filter returns what the filters of the class say of the at-th node.
+// filter returns the answer of the class's filters for the node at index at.
 func (k *class) filter(c *search, at int, node fwk.NodeInfo) *fwk.Status {
 	n := &k.nodes[at]
 	if g := node.GetGeneration(); n.filtered != g {
@@ -330,10 +337,10 @@ func (k *class) filter(c *search, at int, node fwk.NodeInfo) *fwk.Status {
 	return k.refused.of(n.refusal)
 }
 
-// rawOf returns the raw scores that are kept of the at-th node.
+// rawOf returns the kept raw scores of the node at index at.
 func (k *class) rawOf(at int) []int64 { return k.raw[at*len(k.scorers) : (at+1)*len(k.scorers)] }
 
-// score returns the raw scores that the scorers of the class give to the at-th node. They must not be changed.
+// score returns the raw scores of the class's scorers for the node at index at. They must not be changed.
 func (k *class) score(c *search, at int, node fwk.NodeInfo) ([]int64, *fwk.Status) {
 	raw := k.rawOf(at)
 	n := &k.nodes[at]
@@ -341,7 +348,7 @@ func (k *class) score(c *search, at int, node fwk.NodeInfo) ([]int64, *fwk.Statu
 	if n.scored == g {
 		return raw, nil
 	}
-	n.scored = 0 // until all plugins have answered: one may fail
+	n.scored = 0 // until all plugins have answered, because one may fail
 	for i := range c.insideScorers {
 		score, status := c.insideScorers[i].plugin.Score(c.ctx, c.state, c.pod, node)
 		if !status.IsSuccess() {

@@ -23,7 +23,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// alikeWorld is 80 nodes of which half have an image.
+// alikeWorld returns 80 nodes, half of them with an image.
 func alikeWorld(t *testing.T) *memoWorld {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(5, 5))})
 	for at := range 80 {
@@ -41,7 +41,7 @@ func alikeWorld(t *testing.T) *memoWorld {
 	return w
 }
 
-// alikePod has so many containers, of which the first requests something.
+// alikePod returns a pod with that many containers. Only the first one has requests.
 func alikePod(containers int) *v1.Pod {
 	p := &v1.Pod{}
 	p.Namespace = "ns"
@@ -53,7 +53,7 @@ func alikePod(containers int) *v1.Pod {
 	return p
 }
 
-// place has both profiles place the pod, and says in what their answers differ.
+// place places the pod with both profiles, and returns the difference of their answers.
 func (w *memoWorld) place(p *v1.Pod, name string) (framework.Placement, string) {
 	p = p.DeepCopy()
 	p.Name, p.UID = name, types.UID(name)
@@ -75,8 +75,8 @@ func withRequiredNodes(p *v1.Pod, required *v1.NodeSelector) *v1.Pod {
 	return p
 }
 
-// TestPodsThatPluginsTreatDifferentlyAreInDifferentClasses has pods come that upstream's signature does
-// not tell apart, and that plugins do.
+// TestPodsThatPluginsTreatDifferentlyAreInDifferentClasses places pods that have the same upstream signature, but that
+// plugins treat differently.
 func TestPodsThatPluginsTreatDifferentlyAreInDifferentClasses(t *testing.T) {
 	tcp, udp := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP},
 		v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolUDP}
@@ -127,7 +127,7 @@ func TestPodsThatPluginsTreatDifferentlyAreInDifferentClasses(t *testing.T) {
 	}
 }
 
-// strange is a plugin that nobody has looked at.
+// strange is a plugin that was not examined for classes.
 type strange struct {
 	name  string
 	signs bool
@@ -169,7 +169,7 @@ func (s *strange) Score(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) 
 
 func (s *strange) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// strangeWorld is one whose profiles have these plugins too.
+// strangeWorld returns a world whose profiles also have these plugins.
 func strangeWorld(t *testing.T, list ...*strange) *memoWorld {
 	w := alikeWorld(t)
 	registry, enabled := plugins.NewRegistry(), ""
@@ -188,8 +188,7 @@ func strangeWorld(t *testing.T, list ...*strange) *memoWorld {
 	return w
 }
 
-// TestAPluginThatNobodyHasLookedAtIsAlwaysAsked has a plugin that signs for all pods and yet looks at more than the
-// node.
+// TestAPluginThatNobodyHasLookedAtIsAlwaysAsked has a plugin that signs for all pods but reads more than the node.
 func TestAPluginThatNobodyHasLookedAtIsAlwaysAsked(t *testing.T) {
 	w := strangeWorld(t, &strange{name: "Quota", signs: true, most: 2})
 	for i := range 4 {
@@ -209,7 +208,7 @@ func TestAPluginThatNobodyHasLookedAtIsAlwaysAsked(t *testing.T) {
 	}
 }
 
-// TestOfTwoPluginsThatFailTheFirstIsBlamed holds with classes too.
+// TestOfTwoPluginsThatFailTheFirstIsBlamed also holds with classes.
 func TestOfTwoPluginsThatFailTheFirstIsBlamed(t *testing.T) {
 	w := strangeWorld(t, &strange{name: "BadA", most: 100, fails: true},
 		&strange{name: "BadB", signs: true, most: 100, fails: true})
@@ -221,8 +220,8 @@ func TestOfTwoPluginsThatFailTheFirstIsBlamed(t *testing.T) {
 	}
 }
 
-// TestAPodOfAGroupThatIsGoneIsNotTakenForOneOfAnother has pods that are alike but for their PodGroup, under the feature
-// gate that has DynamicResources look for it, of pods without claims, too.
+// TestAPodOfAGroupThatIsGoneIsNotTakenForOneOfAnother places pods that differ only in their PodGroup. Under the test's
+// feature gate DynamicResources looks for the PodGroup, also for pods without claims.
 func TestAPodOfAGroupThatIsGoneIsNotTakenForOneOfAnother(t *testing.T) {
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		features.GenericWorkload: true, features.DRAWorkloadResourceClaims: true})

@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// TestClassesAreOnlyAMemo places pods one after the other in worlds that change in between, by a profile that
-// keeps classes and by one that does not: everything that comes out is the same.
+// TestClassesAreOnlyAMemo places pods in worlds that change in between, with a profile that keeps classes and with one
+// that does not. All results are equal.
 func TestClassesAreOnlyAMemo(t *testing.T) {
 	for name, profile := range comparedConfigs {
 		t.Run(name, func(t *testing.T) { classesAreOnlyAMemo(t, profile) })
@@ -83,9 +83,9 @@ func TestClassesSaveWork(t *testing.T) {
 	}
 }
 
-// TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved counts, for pods of one shape that fill the nodes, how often a
-// plugin filters a node, and how often it is asked whether a node is reserved: never for one that is full, and of the
-// others not for more than are told by name.
+// TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved counts, for pods of one shape that fill the nodes, the calls of a
+// filter and of Reserved.Why. Why is never called for a full node. For the others it is called only for the nodes that
+// Reserved names.
 func TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved(t *testing.T) {
 	for _, reserving := range []reserving{reservingThird, reservingSome, reservingMost, reservingFew} {
 		w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
@@ -128,9 +128,10 @@ func TestOnlyNodesWithRoomAreAskedWhetherTheyAreReserved(t *testing.T) {
 	}
 }
 
-// TestManyShapesThatTakeTurnsAreRemembered counts, for 40 shapes that take turns, how often a node is filtered and
-// scored: in all for the first pod of a shape and for the second, which has a ranking made, and then where pods were
-// placed since. Without room for as many rankings it is all nodes each time, and the same is decided.
+// TestManyShapesThatTakeTurnsAreRemembered counts the nodes that are filtered and scored for 40 shapes that take turns.
+// The first pod of a shape visits all nodes, and so does the second, which builds a ranking. Later pods visit only the
+// nodes where pods were placed since. If the memory bound allows fewer rankings, every pod visits all nodes, and the
+// decisions are the same.
 func TestManyShapesThatTakeTurnsAreRemembered(t *testing.T) {
 	const nodes, shapes, pods = 80, 40, 280
 	for name, c := range map[string]struct{ bound, least, most int }{
@@ -162,7 +163,7 @@ func TestManyShapesThatTakeTurnsAreRemembered(t *testing.T) {
 				t.Errorf("nodes were filtered and scored %d times, want %d to %d", n, c.least, c.most)
 			}
 			filters, asked := w.with.Evaluations()
-			// A plugin that surveys is asked for the words with which it refuses a node, and a few nodes take no pods.
+			// Filter runs for the reason of a refused node, and a few nodes refuse pods.
 			if filters > nodes+pods || asked > w.with.Ranked()/10 {
 				t.Errorf("the class filtered %d nodes, want at most %d; %d times a plugin was asked that surveys nodes",
 					filters, nodes+pods, asked)
@@ -171,11 +172,11 @@ func TestManyShapesThatTakeTurnsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestAMemoThatHasMissedChangesLooksAtAllNodes has so many changes between two pods that the cluster does not know the
-// first of them any more.
+// TestAMemoThatHasMissedChangesLooksAtAllNodes makes so many changes between two pods that the cluster has forgotten
+// the first of them.
 func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(6, 6))})
-	change := func(at int) { // nothing that all memos are dropped for, as they are when a node's images change
+	change := func(at int) { // memos stay, unlike after a change of images
 		node := &v1.Node{}
 		node.Name, node.Spec.Unschedulable = fmt.Sprintf("node-%02d", at), w.g.oneIn(2)
 		node.Status.Allocatable = v1.ResourceList{
@@ -208,7 +209,7 @@ func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
 	}
 }
 
-// TestPodsThatNoTermConcernsHaveRankings also where other pods have affinity.
+// TestPodsThatNoTermConcernsHaveRankings, also if other pods have affinity.
 func TestPodsThatNoTermConcernsHaveRankings(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
 	plain := &v1.Pod{}
@@ -235,14 +236,14 @@ func TestPodsThatNoTermConcernsHaveRankings(t *testing.T) {
 	if n := w.with.Rankings(); n != 1 {
 		t.Fatalf("there are %d rankings, not 1", n)
 	}
-	// From now on terms concern them, and keep them off one zone more each time.
+	// From now on terms concern them, and each keeps them off one more zone.
 	stranger.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector =
 		&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	for i, zone := range zones {
 		hostile := stranger.DeepCopy()
 		hostile.Name, hostile.UID = fmt.Sprint("hostile-", i), types.UID(fmt.Sprint("hostile-", i))
 		for at := range w.nodes {
-			if name := fmt.Sprintf("node-%02d", at); w.state.Node(name).Labels["zone"] == zone {
+			if name := fmt.Sprintf("node-%02d", at); w.state.Nodes().Object(name).Labels["zone"] == zone {
 				w.assume(hostile, name)
 				break
 			}
@@ -253,8 +254,8 @@ func TestPodsThatNoTermConcernsHaveRankings(t *testing.T) {
 	}
 }
 
-// TestARankingFollowsTheHighestScore moves the highest score that normalizing goes by, up and down, and has the class
-// learn in between of nodes that a rehearsal has changed.
+// TestARankingFollowsTheHighestScore moves the highest score for normalizing up and down. In between, the class learns
+// nodes that a rehearsal has changed.
 func TestARankingFollowsTheHighestScore(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(5, 5))})
 	w.plain = true
@@ -304,7 +305,7 @@ func TestARankingFollowsTheHighestScore(t *testing.T) {
 	}
 }
 
-// TestARankingFollowsTwoHighestScores moves the highest of one of two normalized scores at a time.
+// TestARankingFollowsTwoHighestScores changes the highest score of one of two normalizing plugins at a time.
 func TestARankingFollowsTwoHighestScores(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(6, 6))})
 	put := func(at, taints, disks int) {
@@ -359,7 +360,7 @@ func TestARankingFollowsTwoHighestScores(t *testing.T) {
 	}
 }
 
-// rehearseOn has another pod of the class placed while many stand on the first few nodes.
+// rehearseOn places another pod of the class while the first few nodes have many pods.
 func (w *memoWorld) rehearseOn(pod *v1.Pod, nodes int) {
 	r := w.with.Handle().Rehearse("", nil)
 	defer r.End()
@@ -379,8 +380,8 @@ func (w *memoWorld) rehearseOn(pod *v1.Pod, nodes int) {
 	r.Place(w.ctx, pod)
 }
 
-// TestScoresNormalizedByTheHighest compares what the plugins make of a score in a list, and beside the highest score of
-// it alone.
+// TestScoresNormalizedByTheHighest normalizes a score within a list, and together with the highest score alone. Both
+// results are equal.
 func TestScoresNormalizedByTheHighest(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 3))
 	w := newMemoWorld(t, &generator{g})
@@ -408,8 +409,7 @@ func TestScoresNormalizedByTheHighest(t *testing.T) {
 	}
 }
 
-// TestWithoutClassesEveryNodeIsEvaluatedForEachPod counts plugin calls of a profile whose registry says that there are
-// to be no classes.
+// TestWithoutClassesEveryNodeIsEvaluatedForEachPod counts plugin calls of a profile whose registry turns classes off.
 func TestWithoutClassesEveryNodeIsEvaluatedForEachPod(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
 	w.plain = true

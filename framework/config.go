@@ -21,24 +21,23 @@ import (
 	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
-// LoadConfig reads a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1, YAML or JSON) and returns
-// it complete: our defaults first, then kube-scheduler's, converted and validated by kube-scheduler's own
+// LoadConfig reads a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1, YAML or JSON) and returns it complete.
+// It applies our defaults first and then kube-scheduler's, and converts and validates it with kube-scheduler's own
 // code. name is the file's name, for messages.
 //
-// It refuses what it does not understand or could not keep to: unknown and repeated fields, bad plugin
-// arguments, HTTP extenders that preempt, and settings by which chance or real time would take part in decisions.
-// Arguments of plugins that kube-scheduler does not have stay as they are (*runtime.Unknown): the plugins
-// check them. Names of plugins are checked by ValidatePlugins, which knows the registry.
+// It returns an error for unknown and repeated fields, bad plugin arguments, and HTTP extenders that cannot be asked.
+// It also refuses settings that would bring randomness or real time into decisions. Arguments of plugins that
+// kube-scheduler does not have stay as they are (*runtime.Unknown), because the plugins check them. ValidatePlugins
+// checks the names of plugins, because it has the registry.
 //
-// A field featureGates of the configuration, which only we have, holds Kubernetes' feature gates as a
-// KubeletConfiguration does: names with true or false. The configuration is completed under these gates, whichever are
-// in force for the process, and these are in force again afterwards. A field pluginResources, which only we have too,
-// declares resources that plugins read.
+// Two fields exist only here. featureGates holds Kubernetes' feature gates as a KubeletConfiguration does: names with
+// true or false. The configuration is completed under these gates, whatever the gates of the process are; afterwards
+// the process has its gates back. pluginResources declares resources that plugins read.
 func LoadConfig(data []byte, name string) (*Config, error) {
 	return ReadOptions{}.LoadConfig(data, name)
 }
 
-// DefaultConfig returns the configuration that an empty file would give, with all feature gates at their defaults.
+// DefaultConfig returns the configuration of an empty file, with all feature gates at their defaults.
 func DefaultConfig() *Config {
 	cfg, err := ReadOptions{}.DefaultConfig()
 	if err != nil {
@@ -47,25 +46,26 @@ func DefaultConfig() *Config {
 	return cfg
 }
 
-// Config is an effective configuration, and what decisions with it depend on besides.
+// Config is an effective configuration, with everything else that its decisions depend on.
 type Config struct {
 	*config.KubeSchedulerConfiguration
 	// FeatureGates are in force while decisions are made.
 	FeatureGates gates.Set
-	// PluginResources are the resources that plugins read besides those of scheduling, as eventlog.CompleteOwn returns
-	// them.
+	// PluginResources are the resources that plugins read besides the ones that scheduling reads, as
+	// eventlog.CompleteOwn returns them.
 	PluginResources []eventlog.OwnResource
 }
 
-// ReadOptions say how a configuration is read.
+// ReadOptions are options for reading a configuration.
 type ReadOptions struct {
-	// FeatureGates go before those of the file.
+	// FeatureGates override the gates of the file.
 	FeatureGates map[string]bool
-	// Note is told of each setting that has no effect where no API server is reached; nil is not told.
+	// Note receives a message for each setting that has no effect without an API server. If it is nil, there are no
+	// messages.
 	Note func(message string)
 }
 
-// LoadConfig is the function of that name with these options.
+// LoadConfig is the package's LoadConfig with these options.
 func (o ReadOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	asTheyAre := func(named map[string]bool) map[string]bool { return named }
 	cfg, err := loadConfig(data, o.FeatureGates, asTheyAre, func(external *configv1.KubeSchedulerConfiguration) {
@@ -82,12 +82,13 @@ func (o ReadOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	return cfg, nil
 }
 
-// DefaultConfig returns the configuration that an empty file would give.
+// DefaultConfig returns the configuration of an empty file.
 func (o ReadOptions) DefaultConfig() (*Config, error) {
 	return completeUnder(o.FeatureGates, &configv1.KubeSchedulerConfiguration{})
 }
 
-// loadConfig reads a configuration, under what all makes of the gates that it names and those that go before them.
+// loadConfig reads a configuration. first overrides the gates of the file. all turns the named gates into the gates
+// under which the configuration is completed. adapt changes it before defaults apply.
 func loadConfig(
 	data []byte, first map[string]bool, all func(named map[string]bool) map[string]bool,
 	adapt func(*configv1.KubeSchedulerConfiguration),
@@ -104,7 +105,7 @@ func loadConfig(
 		return nil, err
 	}
 	maps.Copy(named, first)
-	decoder := scheme.Codecs.UniversalDeserializer() // strict; neither defaults nor converts
+	decoder := scheme.Codecs.UniversalDeserializer() // strict; it neither sets defaults nor converts
 	obj, gvk, err := decoder.Decode(data, nil, nil)
 	if err != nil {
 		return nil, err
@@ -125,8 +126,9 @@ func loadConfig(
 	return cfg, nil
 }
 
-// ownArgs leaves the gang plugin's arguments as they are written, whatever types of others are in the scheme. The
-// module scheduler-plugins has a plugin of that name, and a program with any of its plugins has the arguments of all.
+// ownArgs leaves the gang plugin's arguments as they are written, whatever the scheme has under that name. The module
+// scheduler-plugins has a plugin of the same name. A program with any of its plugins has the arguments of all in its
+// scheme.
 type ownArgs struct{ runtime.Decoder }
 
 // Decode implements runtime.Decoder.
@@ -139,7 +141,8 @@ func (d ownArgs) Decode(
 	return d.Decoder.Decode(data, kind, into)
 }
 
-// oneDocument refuses a file of several YAML documents: the decoder would pass over all but the first.
+// oneDocument returns an error for a file of several YAML documents, because the decoder would ignore all except the
+// first.
 func oneDocument(data []byte) error {
 	documents := 0
 	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
@@ -165,7 +168,7 @@ func oneDocument(data []byte) error {
 	}
 }
 
-// completeUnder turns a decoded configuration into an effective one, under these feature gates.
+// completeUnder turns a decoded configuration into an effective one, under the named feature gates.
 func completeUnder(named map[string]bool, external *configv1.KubeSchedulerConfiguration) (*Config, error) {
 	set, err := gates.Resolve(named)
 	if err != nil {
@@ -200,7 +203,7 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 	if err := scheme.Scheme.Convert(external, cfg, nil); err != nil {
 		return nil, err
 	}
-	// Conversion leaves it out; validation reads it.
+	// Conversion leaves the field out, and validation reads it.
 	cfg.APIVersion = configv1.SchemeGroupVersion.String()
 	ignoreManaged(cfg)
 	if err := validation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
@@ -209,11 +212,13 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 	return cfg, nil
 }
 
-// EncodeConfig returns an effective configuration for the log, as JSON with sorted keys. LoadConfig makes the same
-// effective configuration of it again, of which EncodeConfig makes the same bytes; but how to reach the API server and
-// to elect a leader, and the TLS settings of extenders, which may lead to credentials and on which no decision depends,
-// are left out for the defaults. A
-// credential in the arguments of a plugin is an error. Feature gates are in it that are not at their defaults.
+// EncodeConfig returns an effective configuration for the log, as JSON with sorted keys. LoadConfig turns the result
+// back into the same effective configuration, and EncodeConfig turns that into the same bytes. The result includes the
+// feature gates that are not at their defaults.
+//
+// The connection to the API server, leader election, and the TLS settings of extenders are at their defaults in the
+// result. They may lead to credentials, and no decision depends on them. A credential in the arguments of a plugin is
+// an error.
 func EncodeConfig(cfg *Config) ([]byte, error) {
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
@@ -224,12 +229,12 @@ func EncodeConfig(cfg *Config) ([]byte, error) {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
 	var buf bytes.Buffer
-	// Encoding writes into the arguments it converts, which are a copy.
+	// Encoding writes into the arguments that it converts; logged is a copy.
 	if err := scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion).Encode(logged,
 		&buf); err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
-	// Arguments of plugins of ours are in it as the user wrote them: through a map, their keys get sorted.
+	// Arguments of our plugins are in it as the user wrote them. A map sorts their keys.
 	var tree any
 	d := json.NewDecoder(&buf)
 	d.UseNumber()

@@ -10,19 +10,20 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster/devices"
 )
 
-// A Count says how many pods that are alike each node would take, one node at a time and without placing any. It exists
-// only where what plugins say of a node for the pod rests on the pod, that node and the pods on it: then a node that
-// takes none may be left out of a search, and pods on it make no difference to other nodes.
+// A Count counts, for each node, the pods like a given one that fit on the node. It handles one node at a time and
+// places no pod.
 //
-// It is for as long as its rehearsal has placed no pod since it began.
+// It is valid only if plugins' answers about a node depend on the pod, that node, and the pods on it. Then a search may
+// leave out a node that takes no pod, and pods on the node do not matter to other nodes. A Count ends when its
+// rehearsal places a pod.
 type Count struct {
 	r *Rehearsal
-	// Failed says that a plugin has failed: a search would have ended with an error.
+	// Failed is set if a plugin failed. A search would have ended with an error.
 	Failed bool
 }
 
-// Count begins to count for a pod. It returns nil if what a node takes may depend on other nodes, or if there are to be
-// no memos: a count answers what a search would, and is to be compared with it.
+// Count begins to count for a pod. It returns nil if the number for a node may depend on other nodes. It also returns
+// nil if memos are off, because a test compares a Count with the searches that it replaces.
 func (r *Rehearsal) Count(ctx context.Context, pod *v1.Pod) *Count {
 	p := r.p
 	if p.classes.off || p.uncounted || !p.restsOnNodes(ctx, pod) {
@@ -39,8 +40,8 @@ func (r *Rehearsal) Count(ctx context.Context, pod *v1.Pod) *Count {
 	return &Count{r: r}
 }
 
-// restsOnNodes reports whether what the profile's plugins say of a node for the pod rests on the pod, the node and the
-// pods on it alone, apart from what changes no answer while a cycle lasts. All plugins that filter or score are known.
+// restsOnNodes reports whether the plugins' answers about a node depend only on the pod, the node, and the pods on it,
+// as long as the cycle lasts. It presumes that all plugins that filter or score are known.
 func (p *Profile) restsOnNodes(ctx context.Context, pod *v1.Pod) bool {
 	if hasVolumes(pod) || len(pod.Spec.ResourceClaims) > 0 || devices.RequestsExtended(p.world.DRA, pod) {
 		return false
@@ -56,21 +57,22 @@ func (p *Profile) restsOnNodes(ctx context.Context, pod *v1.Pod) bool {
 	return true
 }
 
-// ReservedFrom reports whether some nodes are reserved for others, so that a pod may be kept from them.
+// ReservedFrom reports whether some nodes are reserved for others, so that the pod may not use them.
 func (c *Count) ReservedFrom(pod *v1.Pod) bool {
 	reserved := c.r.p.world.Reserved
 	return reserved != nil && reserved(pod) != nil
 }
 
-// On returns how many pods like that of the count, up to most, the node would take without the pods in gone, which are
-// on it. add returns the i-th of these pods as it would be on the node. A node that is not there takes none.
+// On returns the number of pods like the counted one that fit on the node, at most most. It treats the pods in gone,
+// which are on the node, as removed. add returns the i-th of the new pods as it would be on the node. A node that does
+// not exist takes none.
 func (c *Count) On(node string, gone []fwk.PodInfo, most int, add func(i int) fwk.PodInfo) (n int) {
 	s := c.r.search
 	info, err := c.r.p.stage.Get(node)
 	if err != nil || !s.preFilters.AllNodes() && !s.preFilters.NodeNames.Has(node) {
 		return 0
 	}
-	own := len(gone) > 0 // it is a copy
+	own := len(gone) > 0 // info is a copy
 	if own {
 		info = info.Snapshot()
 	}
@@ -95,8 +97,8 @@ func (c *Count) On(node string, gone []fwk.PodInfo, most int, add func(i int) fw
 	return n
 }
 
-// Sees reports whether a search for a feasible node would look at all of the nodes of which so many are feasible, if
-// only those are looked at as well as if all are.
+// Sees reports whether a search visits all feasible nodes, if there are so many. It must do so both over the feasible
+// nodes only and over all nodes.
 func (c *Count) Sees(feasible int) bool {
 	nodes, err := c.r.p.stage.List()
 	percentage := c.r.p.percentage

@@ -16,9 +16,9 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// TestACountIsWhatPlacingOneAfterTheOtherComesTo has pods leave some nodes, and compares how many pods each node would
-// take, and all together, with a profile that keeps no memos and tries: it places one pod after the other, on each node
-// alone and then wherever there is room.
+// TestACountIsWhatPlacingOneAfterTheOtherComesTo removes pods from some nodes. It compares the counts, of each node and
+// of all together, with a profile without memos that places one pod after the other: first on each node alone, and then
+// wherever there is room.
 func TestACountIsWhatPlacingOneAfterTheOtherComesTo(t *testing.T) {
 	const worlds, podsPerWorld, most = 8, 14, 4
 	kinds := map[string]int{}
@@ -47,7 +47,7 @@ func TestACountIsWhatPlacingOneAfterTheOtherComesTo(t *testing.T) {
 	t.Logf("%v", kinds)
 }
 
-// newCountWorld is a memoWorld in which pods without affinity stand on the nodes.
+// newCountWorld returns a memoWorld whose nodes have pods without affinity.
 func newCountWorld(t *testing.T, seed uint64) *memoWorld {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(seed, 11))})
 	for i := range 2 * w.nodes {
@@ -58,7 +58,7 @@ func newCountWorld(t *testing.T, seed uint64) *memoWorld {
 	return w
 }
 
-// besideAffinity counts beside a pod that minds who else is in its zone.
+// besideAffinity counts beside a pod with affinity to pods of its zone.
 func (w *memoWorld) besideAffinity() {
 	w.t.Helper()
 	apart := alikePod(1)
@@ -73,18 +73,18 @@ func (w *memoWorld) besideAffinity() {
 	}
 }
 
-// leaving draws pods that leave, by node.
+// leaving draws the pods to remove, by node.
 func (w *memoWorld) leaving() map[string][]fwk.PodInfo {
 	gone := map[string][]fwk.PodInfo{}
 	for _, uid := range w.placed {
-		if p := w.state.Pod(uid); w.g.oneIn(6) {
+		if p := w.state.Pods().Get(uid); w.g.oneIn(6) {
 			gone[p.Node] = append(gone[p.Node], p.Info())
 		}
 	}
 	return gone
 }
 
-// countsAsPlaced compares counts for the pod with what placing comes to, and adds to kinds what there was.
+// countsAsPlaced compares the counts for the pod with the results of placing. It adds the cases that occurred to kinds.
 func (w *memoWorld) countsAsPlaced(at string, pod *v1.Pod, most int, kinds map[string]int) {
 	w.t.Helper()
 	gone := w.leaving()
@@ -137,7 +137,7 @@ func (w *memoWorld) countsAsPlaced(at string, pod *v1.Pod, most int, kinds map[s
 				len(gone[node]), n, tried)
 		}
 	}
-	// Wherever they are placed, there is room for as many as all nodes take together; a node may take more than most.
+	// Wherever the pods are placed, as many fit as all nodes together take. A node may take more than most.
 	want := min(sum, 12)
 	if tried := w.fill(pod, gone, want, nil); tried != want {
 		w.t.Fatalf("%s: all nodes take %d, only %d were placed", at, sum, tried)
@@ -147,8 +147,8 @@ func (w *memoWorld) countsAsPlaced(at string, pod *v1.Pod, most int, kinds map[s
 	}
 }
 
-// fill places pods like the one given until there are so many, or no node of those named (nil: of all) takes another
-// one. It returns how many were placed.
+// fill places pods like the given one until there are that many, or until none of the named nodes (nil: all) takes
+// another one. It returns the number of placed pods.
 func (w *memoWorld) fill(pod *v1.Pod, gone map[string][]fwk.PodInfo, most int, nodes []string) (n int) {
 	w.t.Helper()
 	r := w.without.Handle().Rehearse("", nil)
@@ -175,7 +175,7 @@ func (w *memoWorld) fill(pod *v1.Pod, gone map[string][]fwk.PodInfo, most int, n
 	return n
 }
 
-// infoOn is the i-th pod like the one given, on a node.
+// infoOn returns the i-th pod like the given one, on a node.
 func (w *memoWorld) infoOn(pod *v1.Pod, node string, i int) fwk.PodInfo {
 	p := pod.DeepCopy()
 	p.Name = fmt.Sprintf("%s-%d", pod.Name, i)
@@ -187,14 +187,14 @@ func (w *memoWorld) infoOn(pod *v1.Pod, node string, i int) fwk.PodInfo {
 	return info
 }
 
-// stranger is a plugin that nobody has looked at, at one extension point. It signs, so that it is not left to that.
+// stranger is a plugin that was not examined, at one extension point. It signs, so that signing does not decide.
 type stranger struct{}
 
 func (stranger) Name() string { return "Stranger" }
 
 func (stranger) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
-// strangers are strangers by the extension point at which they stand.
+// strangers has the plugins by extension point.
 var strangers = map[string]fwk.Plugin{
 	"preFilter": strangerBefore{}, "filter": strangerFilter{}, "score": strangerScore{},
 	"postFilter": strangerAfter{},
@@ -228,9 +228,8 @@ func (strangerAfter) PostFilter(context.Context, fwk.CycleState, *v1.Pod,
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// TestNothingIsCountedWhereAnUnknownPluginMayMindOtherPods puts a plugin that nobody has looked at where it may refuse
-// the pod, or a node, because of what is placed elsewhere: a quota, for example. After the search it may do as it
-// likes.
+// TestNothingIsCountedWhereAnUnknownPluginMayMindOtherPods has a plugin that was not examined at a point where it may
+// refuse the pod or a node because of pods elsewhere, such as a quota. Plugins after the search do not matter.
 func TestNothingIsCountedWhereAnUnknownPluginMayMindOtherPods(t *testing.T) {
 	for point, counted := range map[string]bool{
 		"": true, "preFilter": false, "filter": false, "score": false, "postFilter": true,
@@ -258,8 +257,8 @@ func TestNothingIsCountedWhereAnUnknownPluginMayMindOtherPods(t *testing.T) {
 	}
 }
 
-// TestACountSeesWhatASearchWouldSee looks for nodes that do among many, in a profile that looks at a part of them, and
-// in one that looks at all.
+// TestACountSeesWhatASearchWouldSee has few feasible nodes among many, in a profile that visits a part of them, and in
+// one that visits all.
 func TestACountSeesWhatASearchWouldSee(t *testing.T) {
 	const nodes = 300
 	for _, percentage := range []int32{50, 100} {
@@ -301,7 +300,7 @@ func TestACountSeesWhatASearchWouldSee(t *testing.T) {
 	}
 }
 
-// below returns the pod as one that only the first nodes take.
+// below returns the pod changed so that only the first nodes take it.
 func below(pod *v1.Pod, nodes int) *v1.Pod {
 	p := pod.DeepCopy()
 	return withRequiredNodes(p, &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
@@ -309,7 +308,7 @@ func below(pod *v1.Pod, nodes int) *v1.Pod {
 			{Key: "at", Operator: v1.NodeSelectorOpLt, Values: []string{fmt.Sprint(nodes)}}}}}})
 }
 
-// wantNode makes node i one that takes any pod.
+// wantNode makes node i take any pod.
 func (w *memoWorld) wantNode(i int) {
 	node := w.g.node(fmt.Sprintf("node-%02d", i))
 	node.Spec, node.Labels["at"] = v1.NodeSpec{}, fmt.Sprint(i)

@@ -14,10 +14,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// withoutConnections returns a copy of cfg, for the log, that has the defaults where it says how to reach the API
-// server and to elect a leader, and no TLS settings of extenders: no decision depends on these.
+// withoutConnections returns a copy of cfg for the log. It has the defaults for the connection to the API server and
+// for leader election, and no TLS settings of extenders. No decision depends on these.
 func withoutConnections(cfg *config.KubeSchedulerConfiguration) (*config.KubeSchedulerConfiguration, error) {
-	defaults, err := complete(&configv1.KubeSchedulerConfiguration{}) // whatever gates are in force
+	defaults, err := complete(&configv1.KubeSchedulerConfiguration{}) // the same under all gates
 	if err != nil {
 		return nil, err
 	}
@@ -29,13 +29,14 @@ func withoutConnections(cfg *config.KubeSchedulerConfiguration) (*config.KubeSch
 	return logged, nil
 }
 
-// SameConfig reports whether two logged configurations are the same one. Earlier versions also logged how the API
-// server is reached.
+// SameConfig reports whether two logged configurations are the same. Earlier versions also logged the connection to the
+// API server.
 func SameConfig(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(loggedNow(a), loggedNow(b))
 }
 
-// loggedNow returns a logged configuration as this version would log it, or as it is if it would not.
+// loggedNow returns a logged configuration as this version would log it. It returns it unchanged if this version cannot
+// read it.
 func loggedNow(logged []byte) []byte {
 	cfg, err := LoadConfig(logged, "")
 	if err != nil {
@@ -48,9 +49,9 @@ func loggedNow(logged []byte) []byte {
 	return now
 }
 
-// refuseCredentials returns an error that names the first credential in the extenders, whose TLS settings are left out,
-// or in the arguments of plugins, by its place. These
-// cannot be left out: a replay gives the plugins the same arguments.
+// refuseCredentials returns an error that names the place of the first credential in the extenders or in the arguments
+// of plugins. Arguments cannot be left out, because a replay gives the plugins the same arguments. The extenders' TLS
+// settings were left out before.
 func refuseCredentials(tree any) error {
 	cfg, _ := tree.(map[string]any)
 	extenders, _ := cfg["extenders"].([]any)
@@ -76,8 +77,8 @@ func refuseCredentials(tree any) error {
 	return nil
 }
 
-// findCredential returns the place of a text below v, which is at path, that is or has a credential; "" if there is
-// none.
+// findCredential returns the place of a text below v that is or contains a credential, "" if there is none. path is the
+// place of v.
 func findCredential(v any, path string) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -100,7 +101,7 @@ func findCredential(v any, path string) string {
 			}
 		}
 	case string:
-		var inner any // an argument may be JSON in a text
+		var inner any // an argument may be JSON in a string
 		if strings.ContainsAny(v, "{[") && json.Unmarshal([]byte(v), &inner) == nil {
 			return findCredential(inner, path)
 		}
@@ -111,8 +112,8 @@ func findCredential(v any, path string) string {
 	return ""
 }
 
-// isCredential reports whether a text has a URL with userinfo, query or fragment, userinfo before a host, or a key in
-// PEM form.
+// isCredential reports whether a text contains a URL with userinfo, query or fragment, userinfo before a host, or a key
+// in PEM form.
 func isCredential(text string) bool {
 	if eventlog.MessageWithoutCredentials(text) != text {
 		return true

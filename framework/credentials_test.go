@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// credentialForms are values that hold a credential, which is the marker that %s stands for.
+// credentialForms are values with a credential. The marker replaces %s.
 var credentialForms = []string{
 	"https://user:%s@prometheus.example/x",
 	"https://%s@prometheus.example",
@@ -25,8 +25,8 @@ var credentialForms = []string{
 // credential matches the markers of a filled configuration.
 var credential = regexp.MustCompile(`marker-\d+-x`)
 
-// exactInConfig are the fields of a logged configuration whose texts are kept as they are, and why. How a text of a
-// plugin's arguments is refused says TestACredentialInThePluginsArgumentsIsRefused.
+// exactInConfig lists the fields of a logged configuration whose texts are kept unchanged, with the reason. For
+// arguments of plugins see TestACredentialInThePluginsArgumentsIsRefused.
 var exactInConfig = map[string]string{
 	"profiles[].schedulerName":                         "pods name their profile by it",
 	"profiles[].pluginConfig[].name":                   "plugins are found by it",
@@ -38,7 +38,7 @@ var exactInConfig = map[string]string{
 	"profiles[].placementScorePlugins.disabled[].name": "plugins are found by it",
 }
 
-// fillConfig fills every field below v, texts with what next returns, but no arguments of plugins.
+// fillConfig sets every text field below v to a result of next, except in arguments of plugins.
 func fillConfig(v reflect.Value, next func() string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -224,8 +224,8 @@ func TestAConfigurationIsTheSameWhateverItsConnection(t *testing.T) {
 	}
 }
 
-// TestTLSSettingsOfExtendersAreNotLogged keeps what decisions depend on of an extender, and nothing that leads to a
-// key.
+// TestTLSSettingsOfExtendersAreNotLogged: the log keeps the settings of an extender that decisions depend on, and no
+// path to a key.
 func TestTLSSettingsOfExtendersAreNotLogged(t *testing.T) {
 	cfg, err := LoadConfig([]byte(header+`extenders: [{urlPrefix: 'https://x/y', filterVerb: f, prioritizeVerb: p,
   bindVerb: b, weight: 7, enableHTTPS: true, nodeCacheCapable: true, ignorable: true, httpTimeout: 3s,

@@ -10,19 +10,21 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxPermitWait is the longest that a Permit plugin may hold a pod, as in kube-scheduler.
+// maxPermitWait is the longest time that a Permit plugin may hold a pod, as in kube-scheduler.
 const maxPermitWait = 15 * time.Minute
 
-// Wait is how long a Permit plugin wants to hold a pod.
+// Wait is the time for which a Permit plugin wants to hold a pod.
 type Wait struct {
 	Plugin  string
 	Timeout time.Duration
 }
 
-// PostFilter runs the PostFilter plugins for a pod that fits no node until one succeeds, fails, or answers
-// UnschedulableAndUnresolvable. If none does, the answer is Unschedulable with all their reasons, and the
-// result that of the last plugin that had one. Reasons in a success are those of the plugins before the one that
-// succeeded, of which the first is named.
+// PostFilter runs the PostFilter plugins for a pod that fits no node. It stops at the first plugin that succeeds,
+// fails, or answers UnschedulableAndUnresolvable.
+//
+// If there is none, the status is Unschedulable with the reasons of all plugins, and the result is the last one that a
+// plugin gave. If a plugin succeeds, the status has the reasons of the plugins before it, and the name of the first of
+// them.
 func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader,
 	trace *Trace) (*fwk.PostFilterResult, *fwk.Status) {
 	var result *fwk.PostFilterResult
@@ -42,7 +44,7 @@ func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 		if r != nil && r.Mode() != fwk.ModeNoop {
 			result = r
 		}
-		// Upstream names the first plugin that did not succeed; the first that gave a reason says more.
+		// Upstream names the first plugin that did not succeed. The first plugin that gave a reason is more useful.
 		if rejector == "" || len(reasons) == 0 && len(status.Reasons()) > 0 {
 			rejector = e.name
 		}
@@ -51,7 +53,7 @@ func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(rejector)
 }
 
-// Reserve runs the Reserve plugins until one does not succeed. Unreserve is the caller's to call then.
+// Reserve runs the Reserve plugins until one does not succeed. In that case the caller must call Unreserve.
 func (p *Profile) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string,
 	trace *Trace) *fwk.Status {
 	for _, e := range p.reserve {
@@ -64,15 +66,15 @@ func (p *Profile) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	return nil
 }
 
-// Unreserve runs the Unreserve of all Reserve plugins, the last one's first.
+// Unreserve runs the Unreserve of all Reserve plugins, in reverse order.
 func (p *Profile) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	for _, e := range slices.Backward(p.reserve) {
 		e.plugin.Unreserve(ctx, state, pod, node)
 	}
 }
 
-// TakeBack is Unreserve for a pod that keeps its place: it undoes what Reserve did inside plugins whose lasting part
-// comes with the applied decision. Plugins that say they reserve nothing are left out.
+// TakeBack undoes Reserve for a pod that keeps its node: it calls the Unreserve of all plugins except the ones that
+// implement ReservesNothing. The applied decision makes the reservation again.
 func (p *Profile) TakeBack(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	for _, e := range slices.Backward(p.reserve) {
 		if _, nothing := e.plugin.(ReservesNothing); !nothing {
@@ -81,34 +83,33 @@ func (p *Profile) TakeBack(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 }
 
-// ReservesNothing may be implemented by a Reserve plugin whose Reserve leaves nothing behind that Unreserve
-// would have to undo.
+// ReservesNothing may be implemented by a Reserve plugin whose Reserve changes nothing that Unreserve would have to
+// undo.
 type ReservesNothing interface {
 	fwk.ReservePlugin
 	// ReservesNothing does nothing.
 	ReservesNothing()
 }
 
-// PermitsLast may be implemented by a Permit plugin whose answer depends on those of the profile's other Permit
-// plugins: it is asked after all of them, wherever the configuration has it. What they said is in
-// WaitingPods.HeldInCycle.
+// PermitsLast may be implemented by a Permit plugin whose answer depends on the profile's other Permit plugins. It runs
+// after all of them, at whatever position the configuration lists it. WaitingPods.HeldInCycle has their answer.
 type PermitsLast interface {
 	fwk.PermitPlugin
 	// PermitsLast does nothing.
 	PermitsLast()
 }
 
-// OrdersWithoutArgs may be implemented by a QueueSort plugin whose order does not depend on its arguments. Then
-// profiles that share the queue may give it different ones.
+// OrdersWithoutArgs may be implemented by a QueueSort plugin whose order does not depend on its arguments. Profiles
+// that share the queue may then give it different arguments.
 type OrdersWithoutArgs interface {
 	fwk.QueueSortPlugin
 	// OrdersWithoutArgs does nothing.
 	OrdersWithoutArgs()
 }
 
-// Permit runs the Permit plugins until one rejects or fails. If any wants to wait, the status' code is Wait
-// and waits says which, sorted by plugin, each for at most 15 minutes. It holds no pod: Hold of
-// cluster.State does. The status is nil on success.
+// Permit runs the Permit plugins until one rejects the pod or fails. If any plugin wants to wait, the status has the
+// code Wait, and waits lists the plugins, sorted by name, each with at most 15 minutes. The status is nil on success.
+// Permit itself holds no pod; cluster.State.Hold does.
 func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string,
 	trace *Trace) (status *fwk.Status, waits []Wait) {
 	for _, e := range p.permit {
@@ -130,7 +131,7 @@ func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	return status, waits
 }
 
-// rejectedOrFailed names the plugin in its rejection, or makes an error of any other status.
+// rejectedOrFailed puts the plugin's name into a rejection. It turns any other status into an error.
 func rejectedOrFailed(point, plugin string, status *fwk.Status) *fwk.Status {
 	if status.IsRejected() {
 		return status.WithPlugin(plugin)

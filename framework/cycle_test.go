@@ -52,7 +52,7 @@ func TestReserveStopsAtTheFirstRefusalAndUnreserveGoesBackwards(t *testing.T) {
 	}
 }
 
-// lastPermitter permits last, and notes whether another plugin holds the pod.
+// lastPermitter implements PermitsLast, and records whether another plugin holds the pod.
 type lastPermitter struct {
 	permitter
 	waiting *WaitingPods

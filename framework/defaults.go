@@ -13,23 +13,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// coscheduling is the name of the gang plugin, which our default profile has.
+// coscheduling is the name of the gang plugin. The default profile enables it.
 const coscheduling = "Coscheduling"
 
-// defaultPercentage of the nodes are scored where nothing is configured: all of them.
+// defaultPercentage is the default of PercentageOfNodesToScore: all nodes.
 const defaultPercentage int32 = 100
 
-// setDefaults fills in where we differ from kube-scheduler, unless the user's profile says otherwise:
+// setDefaults sets the defaults that differ from kube-scheduler's, unless the user's profile sets something else:
 //
-//   - Coscheduling, which sorts the queue, stands in for PrioritySort;
-//   - DefaultPreemption, which is our own plugin of that name, comes after Coscheduling in PostFilter, so that it
-//     is said why a gang was refused before what is done about it; it looks at all nodes, as every node is scored;
-//   - every node is scored;
-//   - PodTopologySpread has no constraints of its own, so that ordinary pods can be signed;
-//   - DynamicResources does not give up by the clock on the wall, and its PostFilter, which takes a claim
-//     that it picks by chance from a pod, does not run.
+//   - Coscheduling replaces PrioritySort, because it sorts the queue.
+//   - DefaultPreemption is our own plugin of that name. In PostFilter it comes after Coscheduling, so that the reason
+//     for a gang's refusal comes before preemption. It considers all nodes.
+//   - Every node is scored.
+//   - PodTopologySpread has no constraints of its own, so that ordinary pods can be signed.
+//   - DynamicResources has no timeout by the wall clock. Its PostFilter, which takes a random claim from a pod, does
+//     not run.
 //
-// A profile that disables "*" at multiPoint gets the plugins that it lists and no others.
+// A profile that disables "*" at multiPoint gets only the plugins that it lists.
 func setDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 	if cfg.PercentageOfNodesToScore == nil {
 		cfg.PercentageOfNodesToScore = ptr.To(defaultPercentage)
@@ -52,7 +52,7 @@ func setDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 	}
 }
 
-// putGangsFirst has Coscheduling's PostFilter run before all others, unless the profile has an order of its own there.
+// putGangsFirst puts Coscheduling's PostFilter before all others, unless the profile has its own order there.
 func putGangsFirst(plugins *configv1.Plugins) {
 	set := &plugins.PostFilter
 	if complete := lists(plugins.MultiPoint.Disabled, "*"); complete ||
@@ -102,7 +102,7 @@ func setDefaultArgs(profile *configv1.KubeSchedulerProfile) {
 	}
 }
 
-// argsOf returns the plugin's arguments in the profile, adding empty ones if there are none.
+// argsOf returns the plugin's arguments in the profile. It adds empty ones if there are none.
 func argsOf(profile *configv1.KubeSchedulerProfile, name string, empty func() runtime.Object) runtime.Object {
 	for _, c := range profile.PluginConfig {
 		if c.Name == name {
@@ -122,8 +122,8 @@ func lists(plugins []configv1.Plugin, name string) bool {
 	return slices.ContainsFunc(plugins, func(p configv1.Plugin) bool { return p.Name == name })
 }
 
-// dropTypedGangArgs takes out the arguments that the scheme's defaults have given to the gang plugin: they are those of
-// another plugin of its name, see ownArgs.
+// dropTypedGangArgs removes the arguments that the scheme's defaults have given to the gang plugin. They belong to
+// another plugin of the same name, see ownArgs.
 func dropTypedGangArgs(cfg *configv1.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		p := &cfg.Profiles[i]
@@ -134,9 +134,9 @@ func dropTypedGangArgs(cfg *configv1.KubeSchedulerConfiguration) {
 	}
 }
 
-// completeProfiles makes every profile of a defaulted configuration independent of later defaults: it gets its own
-// percentage, and "*" disabled at multiPoint, where the list has all that is enabled now. Without that, a later version
-// with other default plugins would read something else out of an old log.
+// completeProfiles makes every profile of a defaulted configuration independent of later defaults. It sets the
+// profile's own percentage, and disables "*" at multiPoint, where the list now has all enabled plugins. Otherwise a
+// later version with other default plugins would read another configuration from an old log.
 func completeProfiles(cfg *configv1.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		p := &cfg.Profiles[i]
@@ -149,7 +149,7 @@ func completeProfiles(cfg *configv1.KubeSchedulerConfiguration) {
 	}
 }
 
-// refuseUnreplayable refuses settings of in-tree plugins that let chance or real time take part in
+// refuseUnreplayable returns an error for settings of in-tree plugins that let randomness or real time affect
 // decisions.
 func refuseUnreplayable(cfg *configv1.KubeSchedulerConfiguration) error {
 	for i, profile := range cfg.Profiles {
@@ -166,7 +166,7 @@ func refuseUnreplayable(cfg *configv1.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// MissingPluginError says that a configuration names a plugin that the registry does not have.
+// MissingPluginError is the error for a configuration with a plugin that the registry does not have.
 type MissingPluginError struct{ Plugin string }
 
 // Error implements error.
@@ -174,8 +174,8 @@ func (e *MissingPluginError) Error() string {
 	return fmt.Sprintf("plugin %q is not compiled into this program", e.Plugin)
 }
 
-// ValidatePlugins refuses a configuration that names, anywhere, a plugin that the registry does not have,
-// or that lists one for an extension point that is not run. The error says which profile and plugin.
+// ValidatePlugins returns an error for a plugin that the registry does not have, wherever the configuration names it,
+// and for a plugin at an extension point that does not run. The error names the profile and the plugin.
 func ValidatePlugins(cfg *Config, registry Registry) error {
 	for i := range cfg.Profiles {
 		if err := validateProfilePlugins(&cfg.Profiles[i], registry); err != nil {
@@ -228,8 +228,8 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry Regis
 	return nil
 }
 
-// inTree reports whether kube-scheduler has the plugin, whether or not the registry does: disabling what is
-// not there is no mistake if it might be there in kube-scheduler.
+// inTree reports whether kube-scheduler has the plugin, whether or not the registry has it. A configuration may disable
+// such a plugin in any case.
 func inTree(name string) bool {
 	switch name {
 	case names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount,

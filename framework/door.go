@@ -13,23 +13,23 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// This file is about what plugins reach of the API server.
+// This file limits plugins' access to the API server.
 
 var (
-	// errInside is what a request that a plugin makes in a cycle comes back with.
+	// errInside is the error of a request that a plugin makes in a cycle.
 	errInside = errors.New("plugins cannot reach the API server within a cycle: what a cycle reads must come from " +
 		"the log, and what it asks for leaves as an effect; the client works in PreBind, Bind and PostBind, and in " +
 		"goroutines of the plugin's own")
-	// errNowhere is what every request comes back with where there is no API server.
+	// errNowhere is the error of every request if there is no API server.
 	errNowhere = errors.New("there is no API server: this is a simulation, a replay, or an answer from a log")
 )
 
-// door is the way from a plugin to the API server.
+// door is the transport from plugins to the API server.
 type door struct {
 	outside http.RoundTripper // nil: there is no API server
 }
 
-// RoundTrip makes the request, unless it is made within a cycle.
+// RoundTrip makes the request, unless a plugin makes it within a cycle.
 func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := errNowhere
 	switch {
@@ -41,15 +41,15 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
 }
 
-// The functions that call plugins within a cycle, or make them.
+// cycleFrames are prefixes of the functions that call plugins within a cycle, or create them.
 var cycleFrames = []string{
 	"github.com/rollcall-sched/rollcall/scheduler.(*", // methods of the Machine, its cycles and its parts
 	"github.com/rollcall-sched/rollcall/framework.(*search).",
 	"github.com/rollcall-sched/rollcall/framework.NewProfile",
 }
 
-// InsideCycle reports whether a plugin calls from within a cycle: whether a function that calls plugins in cycles is
-// below on the goroutine's stack. A context would not tell: a plugin may pass another one.
+// InsideCycle reports whether the caller runs within a cycle: whether the goroutine's stack has a function that calls
+// plugins in cycles. A context would not do, because a plugin may pass another one.
 func InsideCycle() bool {
 	pcs := make([]uintptr, 128)
 	for skip := 2; ; skip += len(pcs) {
@@ -70,7 +70,7 @@ func InsideCycle() bool {
 	}
 }
 
-// doorLimiter lets a request within a cycle pass at once, so that it fails without having waited.
+// doorLimiter lets a request within a cycle pass at once, so that it fails without waiting.
 type doorLimiter struct{ flowcontrol.RateLimiter }
 
 // Wait implements flowcontrol.RateLimiter.
@@ -88,10 +88,10 @@ func (l doorLimiter) Accept() {
 	}
 }
 
-// pluginShare is by how much fewer requests a second plugins can make than the scheduler.
+// pluginShare divides the scheduler's requests per second to get the limit of plugins.
 const pluginShare = 4
 
-// limiterOf returns a limiter of the plugins' own: theirs are not taken from those of binds.
+// limiterOf returns a rate limiter for plugins. It is separate, so that their requests do not delay binds.
 func limiterOf(outside *restclient.Config) flowcontrol.RateLimiter {
 	switch {
 	case outside.QPS < 0:
@@ -102,10 +102,10 @@ func limiterOf(outside *restclient.Config) flowcontrol.RateLimiter {
 	return flowcontrol.NewTokenBucketRateLimiter(max(outside.QPS/pluginShare, 1), max(outside.Burst/pluginShare, 1))
 }
 
-// client returns the client of plugins and its configuration. outside says how the API server is reached, nil that
+// client returns the client of plugins and its configuration. outside is the configuration for the API server, nil if
 // there is none.
 func client(outside *restclient.Config) (clientset.Interface, *restclient.Config, error) {
-	// QPS -1: no rate limiter, which would wait by the wall clock before failing.
+	// QPS -1 means no rate limiter. One would wait by the wall clock before the request fails.
 	cfg := &restclient.Config{Host: "https://no-api-server.invalid", QPS: -1, Transport: door{}}
 	if outside != nil {
 		cfg = restclient.CopyConfig(outside)

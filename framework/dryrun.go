@@ -9,10 +9,10 @@ type dryRun struct{}
 // Clone implements fwk.StateData.
 func (d dryRun) Clone() fwk.StateData { return d }
 
-// MarkDryRun notes in a copy of a cycle's state that plugins are asked what would be if other pods were on the nodes.
+// MarkDryRun marks a copy of a cycle's state: plugins are asked about nodes with other pods than the real ones.
 func MarkDryRun(state fwk.CycleState) { state.Write(dryRunKey, dryRun{}) }
 
-// IsDryRun reports whether the state is one that MarkDryRun has marked.
+// IsDryRun reports whether MarkDryRun has marked the state.
 func IsDryRun(state fwk.CycleState) bool {
 	_, err := state.Read(dryRunKey)
 	return err == nil

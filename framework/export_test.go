@@ -1,12 +1,12 @@
 package framework
 
-// NormalizedByHighest is for tests of what is said of these plugins.
+// NormalizedByHighest exports normalizedByHighest to tests.
 var NormalizedByHighest = normalizedByHighest
 
-// BoundMemos sets the bound of memory for rankings and for classes.
+// BoundMemos sets the memory bound of rankings and classes.
 func (p *Profile) BoundMemos(bytes int) { p.classes.bounds = bytes }
 
-// RankedBytes is how much memory the rankings take, and Ranked how often a node was filtered and scored for one.
+// RankedBytes returns the memory of the rankings.
 func (p *Profile) RankedBytes() (n int) {
 	for _, r := range p.classes.rankings {
 		n += r.bytes()
@@ -14,14 +14,14 @@ func (p *Profile) RankedBytes() (n int) {
 	return n
 }
 
-// Ranked is how often a node was filtered and scored for a ranking.
+// Ranked returns the number of nodes that were filtered and scored for a ranking.
 func (p *Profile) Ranked() int { return p.ranked }
 
-// ReservedAsked is how often it was asked of a node that a ranking finds feasible whether it is reserved for others.
+// ReservedAsked returns the number of calls of Reserved.Why for nodes that a ranking finds feasible.
 func (p *Profile) ReservedAsked() int { return p.reservedAsked }
 
-// Grouped is how many searches were made by groups of nodes.
+// Grouped returns the number of searches that used groups of nodes.
 func (p *Profile) Grouped() int { return p.grouped }
 
-// Rankings returns how many rankings there are.
+// Rankings returns the number of rankings.
 func (p *Profile) Rankings() int { return len(p.classes.rankings) }

@@ -15,18 +15,18 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// ExtenderName is the name under which HTTP extenders refuse nodes, as in kube-scheduler.
+// ExtenderName is the plugin name in refusals by HTTP extenders, as in kube-scheduler.
 const ExtenderName = upstream.ExtenderName
 
-// notAsked is the reason for which a node is refused that fits by now, and about which no extender was asked.
+// notAsked is the reason for refusing a node that has started to fit after the extenders were asked.
 const notAsked = "the extenders were not asked about the node: it fits only since they were asked"
 
-// IsNotAsked reports whether a rejection says that the extenders were not asked about nodes that fit: the pod is tried
-// again after its backoff, and they are asked about these too.
+// IsNotAsked reports whether the reason of a rejection is that the extenders were not asked about a node. The pod is
+// tried again after its backoff, and they are then asked about the node as well.
 func IsNotAsked(r eventlog.Rejection) bool { return r.Plugin == ExtenderName && r.Reason == notAsked }
 
-// ExtenderOrder returns the places of a configuration's extenders in the order in which they are asked: those that may
-// be ignored come last, as in kube-scheduler.
+// ExtenderOrder returns the indices of a configuration's extenders in the order in which they are asked. Ignorable
+// extenders come last, as in kube-scheduler.
 func ExtenderOrder(list []config.Extender) []int {
 	order := make([]int, len(list))
 	for i := range order {
@@ -44,7 +44,7 @@ func ExtenderOrder(list []config.Extender) []int {
 	return order
 }
 
-// ExtenderResources returns the resources that an extender manages, nil if it is for all pods.
+// ExtenderResources returns the resources that an extender manages, nil if it is interested in all pods.
 func ExtenderResources(e *config.Extender) map[v1.ResourceName]bool {
 	if len(e.ManagedResources) == 0 {
 		return nil
@@ -56,8 +56,8 @@ func ExtenderResources(e *config.Extender) map[v1.ResourceName]bool {
 	return managed
 }
 
-// ExtenderInterested reports whether an extender that manages these resources (nil: it is for all pods) has to do with
-// a pod: one of its containers or init containers asks for one of them.
+// ExtenderInterested reports whether an extender that manages these resources is interested in a pod: a container or
+// init container requests one of them. If managed is nil, it is interested in all pods.
 func ExtenderInterested(managed map[v1.ResourceName]bool, pod *v1.Pod) bool {
 	if managed == nil {
 		return true
@@ -77,7 +77,8 @@ func ExtenderInterested(managed map[v1.ResourceName]bool, pod *v1.Pod) bool {
 	return false
 }
 
-// checkExtenders refuses what extenders cannot be asked here, and credentials in their URLs, which are logged.
+// checkExtenders returns an error for settings of extenders that do not work here, and for credentials in their URLs,
+// because the URLs are logged.
 func checkExtenders(list []configv1.Extender) error {
 	for i := range list {
 		e := &list[i]
@@ -96,8 +97,8 @@ func checkExtenders(list []configv1.Extender) error {
 	return nil
 }
 
-// ignoreManaged has NodeResourcesFit ignore the resources that extenders manage and want ignored, as kube-scheduler
-// does: they take the place of those that its arguments name.
+// ignoreManaged makes NodeResourcesFit ignore the resources that extenders manage with ignoredByScheduler. As in
+// kube-scheduler, they replace the list in the plugin's arguments.
 func ignoreManaged(cfg *config.KubeSchedulerConfiguration) {
 	var ignored []string
 	for i := range cfg.Extenders {
@@ -119,33 +120,33 @@ func ignoreManaged(cfg *config.KubeSchedulerConfiguration) {
 	}
 }
 
-// Verdict is what HTTP extenders have answered about a pod, for one cycle.
+// Verdict has the answers of HTTP extenders about a pod, for one cycle.
 type Verdict struct {
-	// Asked are the nodes about which they were asked.
+	// Asked has the nodes about which the extenders were asked.
 	Asked map[string]bool
-	// Refused are those of them that they left out, with the status.
+	// Refused has the status of each node of Asked that they refused.
 	Refused map[string]*fwk.Status
-	// Scores are the sums of their weighted scores, on the scale of the scheduler's own.
+	// Scores has the sum of their weighted scores, on the scale of the scheduler's own scores.
 	Scores map[string]int64
-	// Failed names the extender whose filter gave no answer, and which may not be ignored; "" if there is none.
+	// Failed names an extender that is not ignorable and whose filter gave no answer; "" if there is none.
 	Failed string
-	// Ratings returns the scores that each of them gave, for a trace; nil if there is nothing to tell.
+	// Ratings returns the scores of each extender, for a trace. It is nil if there are none.
 	Ratings func() []Rating
 }
 
-// Rating is what one extender gave to nodes.
+// Rating has one extender's scores.
 type Rating struct {
-	// Extender is its urlPrefix, Weight its weight.
+	// Extender is the extender's urlPrefix, and Weight its weight.
 	Extender string
 	Weight   int64
-	// Nodes are the nodes that it gave a score other than 0.
+	// Nodes has the nodes with a score other than 0.
 	Nodes map[string]RatedNode
 }
 
-// RatedNode is the score of a node, 0 to 10 by kube-scheduler's documentation, and what it weighs.
+// RatedNode has a node's score, 0 to 10 by kube-scheduler's documentation, and the weighted score.
 type RatedNode struct{ Score, Weighted int64 }
 
-// ratings returns Ratings.
+// ratings returns the result of Ratings, nil if there is none.
 func (v *Verdict) ratings() []Rating {
 	if v == nil || v.Ratings == nil {
 		return nil
@@ -153,7 +154,7 @@ func (v *Verdict) ratings() []Rating {
 	return v.Ratings()
 }
 
-// refusal returns why the pod may not go to a node that the filters let pass, nil if it may.
+// refusal returns the status with which the extenders refuse a node that passed Filter, nil if they accept it.
 func (v *Verdict) refusal(node string) *fwk.Status {
 	if !v.Asked[node] {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notAsked).WithPlugin(ExtenderName)
@@ -161,7 +162,7 @@ func (v *Verdict) refusal(node string) *fwk.Status {
 	return v.Refused[node]
 }
 
-// score returns the node's score by extenders, 0 without any.
+// score returns the node's score from extenders, 0 without any.
 func (v *Verdict) score(node string) int64 {
 	if v == nil {
 		return 0
@@ -169,28 +170,27 @@ func (v *Verdict) score(node string) int64 {
 	return v.Scores[node]
 }
 
-// PreemptVerdict is what HTTP extenders that support preemption have answered about the pods that would be evicted for
-// a pod.
+// PreemptVerdict has the answers of HTTP extenders that support preemption, about the pods to evict for a pod.
 type PreemptVerdict struct {
-	// Asked are the candidates about which they were asked, by node; none if they are still to be asked.
+	// Asked are the candidates about which they were asked, by node. It is empty if they were not asked yet.
 	Asked []eventlog.Candidate
-	// Answers are those of the extenders that were asked, in that order.
+	// Answers has the answer of each extender that was asked, in the order of asking.
 	Answers []PreemptAnswer
 }
 
-// PreemptAnswer is what one of them said.
+// PreemptAnswer is the answer of one extender.
 type PreemptAnswer struct {
-	// Extender is its urlPrefix.
+	// Extender is the extender's urlPrefix.
 	Extender string
-	// Ignorable says that preemption goes on without the extender if it fails. Failed says that it gave no answer.
+	// Ignorable is set if preemption continues without the extender when it fails. Failed is set if it gave no answer.
 	Ignorable, Failed bool
-	// Candidates are the nodes that it leaves, by name, with the victims that it wants there.
+	// Candidates are the nodes that the extender accepts, by name, with the victims that it chose there.
 	Candidates []eventlog.Candidate
 }
 
-// Candidates returns the names of the nodes about which extenders are to be asked for a pod, in the order in which they
-// were filtered: those that pass PreFilter and Filter. It is the first part of Place, and no more. If anyway is set and
-// no node passes Filter, they are all that PreFilter left: other members of the pod's gang may make them fit.
+// Candidates returns the names of the nodes about which to ask extenders for a pod: the nodes that pass PreFilter and
+// Filter, in the order of filtering. It is the first part of Place. If anyway is set and no node passes Filter, it
+// returns all nodes that PreFilter left, because other members of the pod's gang may make them fit.
 func (p *Profile) Candidates(ctx context.Context, state fwk.CycleState, pod *v1.Pod, start int, anyway bool,
 	trace *Trace) []string {
 	c := &p.search
@@ -198,7 +198,7 @@ func (p *Profile) Candidates(ctx context.Context, state fwk.CycleState, pod *v1.
 	trace.begin()
 	nodes, err := c.p.stage.NodeInfos().List()
 	if err != nil || len(nodes) == 0 {
-		return nil // Place says so
+		return nil // Place returns the error
 	}
 	c.verdict = &Verdict{}
 	c.template = c.templateOf(nodes)
@@ -226,8 +226,8 @@ func (p *Profile) Candidates(ctx context.Context, state fwk.CycleState, pod *v1.
 	return names
 }
 
-// placeExtended is place, from the nominated node on, for a pod about which extenders have a say. What they were asked
-// about and have not refused is what is left of the nodes that the filters let pass now.
+// placeExtended is place, from the nominated node on, for a pod that extenders are interested in. A node must pass the
+// filters now, and the extenders must have been asked about it and not have refused it.
 func (c *search) placeExtended(nodes []fwk.NodeInfo, out Placement) Placement {
 	if c.nominated() {
 		if node := c.feasible[0]; c.verdict.Failed == "" && c.verdict.refusal(node.Node().Name) == nil {
@@ -245,7 +245,7 @@ func (c *search) placeExtended(nodes []fwk.NodeInfo, out Placement) Placement {
 		if c.verdict.Failed != "" {
 			status = fwk.AsStatus(fmt.Errorf("extender %s gave no answer", c.verdict.Failed)).WithPlugin(ExtenderName)
 		}
-		c.class = nil // the extenders' scores are known to choose alone
+		c.class = nil // only choose knows the extenders' scores
 		c.survey.reset()
 		c.leaveOut()
 	}
@@ -264,7 +264,7 @@ func (c *search) placeExtended(nodes []fwk.NodeInfo, out Placement) Placement {
 	return c.choose(out)
 }
 
-// leaveOut takes the nodes out of the feasible ones that the extenders refuse.
+// leaveOut removes the nodes that the extenders refuse from the feasible ones.
 func (c *search) leaveOut() {
 	left := c.feasible[:0]
 	for _, node := range c.feasible {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// script is what a fake plugin answers, and where it notes that it was asked.
+// script has the answers of a fake plugin, and records its calls.
 type script struct {
 	name string
 	log  *[]string
@@ -48,7 +48,7 @@ func (s *script) note(what string) {
 	}
 }
 
-// bare is the least that a plugin can be.
+// bare is a plugin with a name only.
 type bare struct{ *script }
 
 func (p bare) Name() string { return p.name }
@@ -156,7 +156,7 @@ func (p preBinder) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *fw
 	return p.preBind
 }
 
-// withEvents is a Filter plugin that says which events matter to it.
+// withEvents is a Filter plugin that registers events.
 type withEvents struct{ filterer }
 
 func (p withEvents) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {

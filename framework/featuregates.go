@@ -7,11 +7,11 @@ import (
 	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
-// featureGates is the field of a configuration that kube-scheduler's does not have.
+// featureGates is a field of the configuration that kube-scheduler's does not have.
 const featureGates = "featureGates"
 
-// cutFeatureGates returns a configuration without the field featureGates, and the gates that it names. Without the
-// field, the configuration is returned as it is.
+// cutFeatureGates returns a configuration without the field featureGates, and the gates in it. If there is no such
+// field, it returns the configuration unchanged.
 func cutFeatureGates(data []byte) ([]byte, map[string]bool, error) {
 	named := map[string]bool{}
 	data, value, err := cutField(data, featureGates)
@@ -27,15 +27,15 @@ func cutFeatureGates(data []byte) ([]byte, map[string]bool, error) {
 	return data, named, nil
 }
 
-// addFeatureGates writes the gates into a configuration that is logged. There is no field if there are none.
+// addFeatureGates writes the gates into a configuration for the log. It adds no field if there are none.
 func addFeatureGates(tree any, set gates.Set) {
 	if fields, ok := tree.(map[string]any); ok && set != (gates.Set{}) {
 		fields[featureGates] = set.Map()
 	}
 }
 
-// LoggedFeatureGates returns the feature gates that a logged configuration names, whether or not this program has them;
-// nil if it names none.
+// LoggedFeatureGates returns the feature gates that a logged configuration names, whether or not this program has them.
+// It returns nil if there are none.
 func LoggedFeatureGates(logged []byte) map[string]bool {
 	var config struct {
 		FeatureGates map[string]bool `json:"featureGates"`

@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
-// workloadGates are those that Kubernetes' own tests of the scheduler turn on.
+// workloadGates are the gates that Kubernetes' own scheduler tests turn on.
 var workloadGates = map[string]bool{
 	"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true, "CompositePodGroup": true,
 	"PodGroupPreemptionPolicy": true,
@@ -90,8 +90,8 @@ func TestGivenFeatureGatesGoBeforeThoseOfTheFile(t *testing.T) {
 	}
 }
 
-// TestEarlyAttemptsAreOnInALiveSchedulerAlone is about the gate SchedulerPopFromBackoffQ: what a configuration says of
-// it, by name or as one of the beta gates, holds; if it says nothing, a live scheduler logs that it is on.
+// TestEarlyAttemptsAreOnInALiveSchedulerAlone is about the gate SchedulerPopFromBackoffQ. A configuration may set it by
+// name or with the beta gates. If it does not, a live scheduler logs that the gate is on.
 func TestEarlyAttemptsAreOnInALiveSchedulerAlone(t *testing.T) {
 	for body, want := range map[string]struct{ live, other string }{
 		"": {live: "SchedulerPopFromBackoffQ=true"},
@@ -122,7 +122,7 @@ func TestEarlyAttemptsAreOnInALiveSchedulerAlone(t *testing.T) {
 	}
 }
 
-// A configuration is read as its own gates have it, whatever is in force for the process.
+// A configuration is completed under its own gates, whatever the gates of the process are.
 func TestAConfigurationIsCompletedUnderItsGates(t *testing.T) {
 	shapes := func(cfg *Config) bool {
 		return strings.Contains(encoded(t, cfg), `"shape":[{"score":10,"utilization":0},{"score":0,"utilization":100}]`)

@@ -9,15 +9,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// foreignGangPlugins are the parts of kube-scheduler's own pod group cycle, which is not run. Coscheduling stands for
-// all of them.
+// foreignGangPlugins are the plugins of kube-scheduler's own pod group cycle, which does not run here. Coscheduling
+// replaces all of them.
 var foreignGangPlugins = []string{names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount}
 
-// adaptForeign changes a configuration that names kube-scheduler's plugins in full, as its defaults written out do:
+// adaptForeign changes a configuration that names kube-scheduler's plugins in full, like its written-out defaults:
 //
-//   - GangScheduling and what goes with it is left out; Coscheduling stands for it;
-//   - PrioritySort is left out of profiles with Coscheduling, which sorts the queue by priority, too;
-//   - DynamicResources' filterTimeout, which ends a search by the clock on the wall, is taken for none.
+//   - It removes GangScheduling and the other plugins of the pod group cycle. Coscheduling replaces them.
+//   - It removes PrioritySort from profiles with Coscheduling, which also sorts the queue by priority.
+//   - It sets DynamicResources' filterTimeout, which would end a search by the wall clock, to zero.
 func adaptForeign(cfg *configv1.KubeSchedulerConfiguration, note func(format string, args ...any)) {
 	for i := range cfg.Profiles {
 		profile := &cfg.Profiles[i]
@@ -59,7 +59,7 @@ func adaptPlugins(plugins *configv1.Plugins, note func(format string, args ...an
 	}
 }
 
-// namedGangPlugins are those of foreignGangPlugins that a configuration itself enables, by profile.
+// namedGangPlugins returns, by profile, the plugins of foreignGangPlugins that the configuration itself enables.
 func namedGangPlugins(cfg *configv1.KubeSchedulerConfiguration) []map[string]bool {
 	named := make([]map[string]bool, len(cfg.Profiles))
 	for i, profile := range cfg.Profiles {
@@ -71,9 +71,8 @@ func namedGangPlugins(cfg *configv1.KubeSchedulerConfiguration) []map[string]boo
 	return named
 }
 
-// dropDefaultGangPlugins takes out those of foreignGangPlugins that kube-scheduler's defaults have brought, which they
-// do where a feature gate is on, such as GenericWorkload. Without them the same configuration means the same whatever
-// the gates are.
+// dropDefaultGangPlugins removes the plugins of foreignGangPlugins that come from kube-scheduler's defaults. Some
+// feature gates, such as GenericWorkload, add them. Without them a configuration has the same meaning under all gates.
 func dropDefaultGangPlugins(cfg *configv1.KubeSchedulerConfiguration, named []map[string]bool) {
 	for i := range cfg.Profiles {
 		set := &cfg.Profiles[i].Plugins.MultiPoint
@@ -83,7 +82,7 @@ func dropDefaultGangPlugins(cfg *configv1.KubeSchedulerConfiguration, named []ma
 	}
 }
 
-// foreignSets are the sets of all extension points.
+// foreignSets returns the plugin sets of all extension points.
 func foreignSets(p *configv1.Plugins) []*configv1.PluginSet {
 	return []*configv1.PluginSet{
 		&p.PreEnqueue, &p.QueueSort, &p.PreFilter, &p.Filter, &p.PostFilter, &p.PreScore, &p.Score, &p.Reserve,

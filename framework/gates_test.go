@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
-// TestTheGatesOfGenericWorkloadChangeNoConfiguration: where they are on, kube-scheduler's defaults have its own gang
-// plugins, which are not compiled in, and a scheduler that was given the gates would not start.
+// TestTheGatesOfGenericWorkloadChangeNoConfiguration: with these gates, kube-scheduler's defaults have its own gang
+// plugins. They are not compiled in, so a scheduler that used these defaults would not start.
 func TestTheGatesOfGenericWorkloadChangeNoConfiguration(t *testing.T) {
 	const body = "profiles:\n- schedulerName: default-scheduler\n- schedulerName: other\n"
 	both := func(named map[string]bool) []byte {

@@ -23,14 +23,14 @@ var (
 	effects    = []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}
 )
 
-// generator makes small crowded worlds in which every plugin has something to say.
+// generator makes small crowded worlds in which every plugin matters.
 type generator struct{ *rand.Rand }
 
 func (g *generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
 
-// world returns nodes and the pods that stand on them.
+// world returns nodes and the pods on them.
 func (g *generator) world() (nodes []*v1.Node, pods []*v1.Pod) {
 	for i := range 2 + g.IntN(10) {
 		node := g.node(fmt.Sprintf("node-%02d", i))
@@ -154,7 +154,7 @@ func (g *generator) container(name string) v1.Container {
 	return c
 }
 
-// constrainNodes gives the pod wishes about nodes: selector, affinity, tolerations, a name.
+// constrainNodes gives the pod constraints about nodes: selector, affinity, tolerations, a name.
 func (g *generator) constrainNodes(pod *v1.Pod) {
 	if g.oneIn(6) {
 		pod.Spec.NodeSelector = map[string]string{"disk": pick(g, disks)}
@@ -192,7 +192,7 @@ func (g *generator) constrainNodes(pod *v1.Pod) {
 	}
 }
 
-// wishes returns an affinity to nodes that prefers some and requires none.
+// wishes returns a node affinity that prefers some nodes and requires none.
 func (g *generator) wishes() *v1.NodeAffinity {
 	out := &v1.NodeAffinity{}
 	for range 3 {
@@ -221,7 +221,7 @@ func (g *generator) nodeTerm() v1.NodeSelectorTerm {
 	})}}
 }
 
-// constrainPods gives the pod wishes about other pods: spread and affinity.
+// constrainPods gives the pod constraints about other pods: spread and affinity.
 func (g *generator) constrainPods(pod *v1.Pod) {
 	keys := []string{"zone", v1.LabelHostname}
 	if g.oneIn(4) {

@@ -7,76 +7,75 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// A pod that is like no other has no ranking to go by, but it need not look at every node either. The nodes are kept in
-// groups of nodes that are much alike. What the plugins know of a group, such as the most that is free on any of its
-// nodes, bounds what they would score there, and tells where all nodes have room. Only groups that may have the best
-// node, or a node that refuses the pod, are looked at node by node.
+// A pod whose template is new has no ranking, but its search need not visit every node either. The nodes are kept in
+// groups of similar nodes. Plugins know facts about a group, such as the largest free amount on any of its nodes. These
+// facts bound the scores on its nodes, and show where all nodes have room. The search visits only the nodes of groups
+// that may have the best node, or a node that refuses the pod.
 //
-// Invariant: the groups are a memo. The node that is found, its score, and what is said of the nodes that refuse the
-// pod are those of a search over all nodes (TestGroupsFindWhatAllNodesDo).
+// Invariant: the groups are a memo. The node, its score, and the reasons of refused nodes equal the results of a search
+// over all nodes (TestGroupsFindWhatAllNodesDo).
 //
-// A node that has changed since the nodes were grouped is loose: it is looked at by itself, in every search. When the
-// loose nodes have cost more than grouping costs, all nodes are grouped anew. Example: 5,000 nodes, and each pod of a
-// shape of its own. After some 245 pods there are 245 loose nodes, which have cost 30,000 looks, and the groups are
-// made again.
+// A node that has changed since the nodes were grouped is loose: every search visits it. When the visits to loose nodes
+// have cost more than grouping costs, all nodes are grouped again. Example: each pod on 5,000 nodes has a template of
+// its own. After some 245 pods there are 245 loose nodes, and visits to them have cost 30,000. Then the groups are
+// built again.
 //
-// Where groups do not help they cost little. In a cluster that is nearly full most groups have a node that refuses the
-// pod; all their nodes are looked at, once, as they would be without groups.
+// Groups cost little where they do not help. In a nearly full cluster most groups have a node that refuses the pod.
+// Then the search visits all their nodes once, as it would without groups.
 
 const (
-	// groupSize is how many nodes are in a group. Larger ones bound less well, smaller ones are more to be bounded.
+	// groupSize is the number of nodes in a group. Larger groups have weaker bounds, and smaller ones need more bounds.
 	groupSize = 32
-	// groupingCost is how many looks at a node, for each node, grouping all nodes costs.
+	// groupingCost is the cost of grouping all nodes, in visits per node.
 	groupingCost = 6
-	// minGroupedNodes is the smallest cluster in which groups save more than they cost.
+	// minGroupedNodes is the size of the smallest cluster in which groups save more than they cost.
 	minGroupedNodes = 256
-	// firstTogether is how many groups are looked at together at first, the most promising ones. If these do not have
-	// the best node for certain, twice as many are, and so on up to mostTogether.
+	// firstTogether is the number of groups whose nodes are visited together at first, the best bounds first. Unless
+	// they certainly have the best node, the search doubles the number, up to mostTogether.
 	firstTogether, mostTogether = 4, 64
 )
 
-// GroupSurveyor may be implemented by a PlaceSurveyor that can tell something of many nodes together.
+// GroupSurveyor may be implemented by a PlaceSurveyor that can answer for many nodes at once.
 type GroupSurveyor interface {
 	PlaceSurveyor
-	// GroupNodes tells which nodes are alike: those of group g are at places[g*size] up to places[(g+1)*size], or to
-	// the end. The list is not changed until the next call. What the two methods below say must hold of those nodes
-	// that have not changed since. They are called after ReadNodes, and only while there are the same nodes.
+	// GroupNodes passes the groups of similar nodes: group g has the nodes at places[g*size:(g+1)*size], the last group
+	// the rest. The list does not change until the next call. The two methods below must answer correctly for the nodes
+	// that have not changed since. They are called after ReadNodes, and only while the list of nodes is the same.
 	GroupNodes(places []int32, size int)
-	// GroupFilter sets pass[g] if SurveyFilter lets every node of group g pass, and clears it if that is not certain.
-	// It returns false if it can tell of none.
+	// GroupFilter sets pass[g] if SurveyFilter passes every node of group g, and clears it if that is not certain. It
+	// returns false if it cannot answer for any group.
 	GroupFilter(state fwk.CycleState, pass []bool) bool
-	// GroupScore sets most[g] to a number that the score of no node of group g is above. It returns false if it cannot,
-	// or if a score could be one that Score may not give.
+	// GroupScore sets most[g] to an upper bound of the scores in group g. It returns false if it cannot, or if a score
+	// could be outside the range of Score.
 	GroupScore(state fwk.CycleState, most []int64) bool
 }
 
-// Arranger may be implemented by a GroupSurveyor that knows which nodes are much alike.
+// Arranger may be implemented by a GroupSurveyor that can tell which nodes are similar.
 type Arranger interface {
 	GroupSurveyor
-	// ArrangeNodes sorts places, which are those of all nodes, so that nodes that are alike come into one group of that
-	// size.
+	// ArrangeNodes sorts places, which has all nodes, so that similar nodes get into one group of that size.
 	ArrangeNodes(places []int32, size int)
 }
 
-// groups are the nodes in groups, for all pods of a profile.
+// groups has the nodes in groups. All pods of a profile share it.
 type groups struct {
-	nodes  follower // all: the nodes are in groups, and every node that changed since is loose
-	cost   int      // looks at nodes that new groups would have saved, since grouping
+	nodes  follower // all: the nodes are in groups, and all nodes changed since are loose
+	cost   int      // visits that new groups would have saved since grouping
 	places []int32  // of all nodes, group after group
-	first  []int32  // by group: the least of its places
-	loose  []int32  // places
-	single []bool   // by place: looked at by itself, as it is loose, or unusual in the class of the search under way
+	first  []int32  // by group: the smallest of its places
+	loose  []int32  // places of the loose nodes
+	single []bool   // by place: visited alone, because loose, or unusual in the current class
 
-	// In the search under way:
-	pass       []bool  // by group: every node of it that the class lets pass is feasible, single nodes aside
-	passed     []bool  // what one plugin says of that
-	bounds     []int64 // by group: no node of it has a higher total, single nodes aside
-	most       []int64 // what one plugin says of the scores
+	// In the current search:
+	pass       []bool  // by group: all its nodes that pass the class are feasible, except single ones
+	passed     []bool  // the same from one plugin
+	bounds     []int64 // by group: an upper bound of its totals, except of single nodes
+	most       []int64 // an upper bound of one plugin's scores
 	candidates []int32 // groups that may have the best node
-	looked     []int32 // the places to be looked at next
+	looked     []int32 // the places to visit next
 }
 
-// size makes room for the groups of that many nodes.
+// size allocates the groups for that many nodes.
 func (g *groups) size(nodes int) {
 	n := (nodes + groupSize - 1) / groupSize
 	g.places, g.single = sized(g.places, nodes), sized(g.single, nodes)
@@ -89,8 +88,8 @@ func (g *groups) of(group int32) []int32 {
 	return g.places[int(group)*groupSize : min(int(group+1)*groupSize, len(g.places))]
 }
 
-// follow makes the nodes loose that have changed, and groups all nodes if that is worth it. It returns false if the
-// search had better look at all nodes.
+// follow marks the changed nodes as loose, and groups all nodes if that is worth its cost. It returns false if the
+// search should visit all nodes instead.
 func (g *groups) follow(c *search, nodes int) bool {
 	places, all := g.nodes.changed(c, nodes)
 	if g.nodes.all = !all && len(g.places) == nodes; g.nodes.all {
@@ -133,7 +132,7 @@ func (g *groups) arrange(c *search, nodes int) bool {
 	return true
 }
 
-// arranger returns the plugin that says which nodes are alike, nil for none.
+// arranger returns the plugin that can tell which nodes are similar, nil if there is none.
 func (p *Profile) arranger() Arranger {
 	for _, s := range p.placeSurveyors {
 		if a, ok := s.(Arranger); ok {
@@ -150,7 +149,7 @@ type bestNode struct {
 	total int32
 }
 
-// take compares with the nodes at places, whose totals are given.
+// take compares the best node so far with the nodes at places and their totals.
 func (b *bestNode) take(places, totals []int32) {
 	for i, at := range places {
 		if total := totals[i]; !b.any || total > b.total || total == b.total && at < b.at {
@@ -159,8 +158,8 @@ func (b *bestNode) take(places, totals []int32) {
 	}
 }
 
-// rankByGroups is rank for a pod that is the first of its template. It returns false if all nodes have to be looked at.
-// r is for its use.
+// rankByGroups is rank for a pod that is the first of its template. It returns false if the search must visit all
+// nodes. r is memory that it may use.
 func (c *search) rankByGroups(r *ranking, nodes []fwk.NodeInfo, out *Placement) bool {
 	g := &c.p.classes.groups
 	if len(nodes) < minGroupedNodes || !c.groupable() || !c.learn(nodes) || !c.refusesFirst() ||
@@ -171,7 +170,7 @@ func (c *search) rankByGroups(r *ranking, nodes []fwk.NodeInfo, out *Placement) 
 	r.begin()
 	best, ok := c.rankSingles(r, nodes, c.singles())
 	ok = ok && c.boundUsual(r) && c.rankCandidates(r, nodes, &best)
-	for _, at := range c.class.unusual { // loose ones stay
+	for _, at := range c.class.unusual { // the loose ones stay single
 		g.single[at] = false
 	}
 	for _, at := range g.loose {
@@ -185,7 +184,7 @@ func (c *search) rankByGroups(r *ranking, nodes []fwk.NodeInfo, out *Placement) 
 	k.refused.count(&c.tally)
 	r.refused.count(&c.tally)
 	out.Evaluated = int64(len(nodes))
-	if !best.any { // every node has been looked at
+	if !best.any { // every node has been visited
 		c.refuseEach(nodes, out, func(at int) *fwk.Status {
 			if status := k.refused.of(k.nodes[at].refusal); status != nil {
 				return status
@@ -203,8 +202,8 @@ func (c *search) rankByGroups(r *ranking, nodes []fwk.NodeInfo, out *Placement) 
 	return true
 }
 
-// groupable reports whether the plugins that stand apart from the class know of groups, and whether a total is bounded
-// by the sum of what bounds its parts.
+// groupable reports whether the plugins outside the class are GroupSurveyors, and whether the sum of the bounds is a
+// bound of the total.
 func (c *search) groupable() bool {
 	for _, i := range c.outsideAt {
 		if _, ok := c.filters[i].plugin.(GroupSurveyor); !ok {
@@ -223,8 +222,8 @@ func (c *search) groupable() bool {
 	return true
 }
 
-// refusesFirst reports whether every plugin of the class that refuses a node comes before those that stand apart: then
-// the class has the word for all nodes that it refuses.
+// refusesFirst reports whether every plugin of the class that refuses a node comes before the plugins outside the
+// class. Then the class gives the reason for all nodes that it refuses.
 func (c *search) refusesFirst() bool {
 	if len(c.outsideAt) == 0 {
 		return true
@@ -240,7 +239,7 @@ func (c *search) refusesFirst() bool {
 	return true
 }
 
-// singles returns the places of the nodes that are looked at by themselves.
+// singles returns the places of the nodes that the search visits one by one.
 func (c *search) singles() []int32 {
 	g := &c.p.classes.groups
 	g.looked = g.looked[:0]
@@ -254,7 +253,7 @@ func (c *search) singles() []int32 {
 	return g.looked
 }
 
-// rankSingles looks at the nodes at places. After it the highest score is known of each plugin that normalizes, because
+// rankSingles visits the nodes at places. Afterwards the highest score of each plugin that normalizes is known, because
 // all other nodes have 0.
 func (c *search) rankSingles(r *ranking, nodes []fwk.NodeInfo, places []int32) (best bestNode, ok bool) {
 	if !r.look(c, nodes, c.admitted(places)) {
@@ -270,13 +269,13 @@ func (c *search) rankSingles(r *ranking, nodes []fwk.NodeInfo, places []int32) (
 	return best, true
 }
 
-// admitted removes from the list the nodes that the class refuses.
+// admitted removes the nodes that the class refuses from the list.
 func (c *search) admitted(places []int32) []int32 {
 	return slices.DeleteFunc(places, func(at int32) bool { return c.class.nodes[at].refusal != 0 })
 }
 
-// boundGroups finds out, by group, whether all of its nodes are feasible, and what no node adds more than to its total
-// by the plugins that stand apart from the class. It returns false if one of these cannot say.
+// boundGroups determines, for each group, whether all of its nodes are feasible, and an upper bound of the part of
+// their totals from plugins outside the class. It returns false if a plugin cannot answer.
 func (c *search) boundGroups() bool {
 	g := &c.p.classes.groups
 	for i := range g.pass {
@@ -306,7 +305,7 @@ func (c *search) boundGroups() bool {
 	return true
 }
 
-// boundUsual adds to the bounds what the class gives to nodes that are not unusual.
+// boundUsual adds the class's contribution to a node with usual scores to the bounds.
 func (c *search) boundUsual(r *ranking) bool {
 	usual, ok := c.usualTotal(r)
 	for i := range c.p.classes.groups.bounds {
@@ -315,8 +314,8 @@ func (c *search) boundUsual(r *ranking) bool {
 	return ok
 }
 
-// rankCandidates looks at the nodes of the groups that may refuse the pod, and of those that may have the best one, the
-// most promising ones first.
+// rankCandidates visits the nodes of the groups that may refuse the pod, and then the groups that may have the best
+// node, the highest bounds first.
 func (c *search) rankCandidates(r *ranking, nodes []fwk.NodeInfo, best *bestNode) bool {
 	g := &c.p.classes.groups
 	g.candidates, g.looked = g.candidates[:0], g.looked[:0]
@@ -359,8 +358,7 @@ func (g *groups) maybeBest(group int32, best *bestNode) bool {
 	return !best.any || bound > total || bound == total && g.first[group] < best.at
 }
 
-// lookAt adds to groups.looked the nodes of the group that have not been looked at by themselves, and that the class
-// lets pass.
+// lookAt adds the nodes of the group to groups.looked, except single nodes and nodes that the class refuses.
 func (c *search) lookAt(group int32) {
 	g := &c.p.classes.groups
 	for _, at := range g.of(group) {

@@ -12,9 +12,9 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// TestGroupsFindWhatAllNodesDo places pods that are like no other in clusters large enough for groups of nodes, which
-// change in between, by a profile that keeps memos and by one that does not: everything that comes out is the same. In
-// one world of three most nodes are full.
+// TestGroupsFindWhatAllNodesDo places pods without a common template in clusters that are large enough for groups and
+// change in between. One profile keeps memos and one does not, and all results are equal. In one world of three most
+// nodes are full.
 func TestGroupsFindWhatAllNodesDo(t *testing.T) {
 	for name, config := range map[string]string{
 		"default": comparedConfigs["default"],
@@ -26,7 +26,7 @@ func TestGroupsFindWhatAllNodesDo(t *testing.T) {
 		"without filters": `profiles: [{plugins: {
 			multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]},
 			filter: {disabled: [{name: NodeResourcesFit}]}}}]`,
-		// Fit has the word before the class where both refuse a node.
+		// Fit gives the reason before the class if both refuse a node.
 		"fit first": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]},
 			filter: {enabled: [{name: NodeResourcesFit}]}}}]`,
 		"full first": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}],
@@ -64,7 +64,7 @@ func TestGroupsFindWhatAllNodesDo(t *testing.T) {
 	}
 }
 
-// placeBoth places the next pod by both profiles.
+// placeBoth places the next pod with both profiles.
 func (w *memoWorld) placeBoth(world uint64, step int) framework.Placement {
 	if step%100 > 70 {
 		w.nominate(step)
@@ -99,7 +99,7 @@ func (w *memoWorld) placeBoth(world uint64, step int) framework.Placement {
 	return with
 }
 
-// placePair places the pod by both profiles, and has it stand where the first one would.
+// placePair places the pod with both profiles, and adds it to the node that the first one found.
 func (w *memoWorld) placePair(pod *v1.Pod, start int) (with, without framework.Placement) {
 	with = w.with.Place(w.ctx, framework.NewCycleState(), pod, start, nil)
 	without = w.without.Place(w.ctx, framework.NewCycleState(), pod, start, nil)
@@ -109,7 +109,7 @@ func (w *memoWorld) placePair(pod *v1.Pod, start int) (with, without framework.P
 	return with, without
 }
 
-// newGroupWorld returns a world of 300 nodes that are much alike.
+// newGroupWorld returns a world of 300 similar nodes.
 func newGroupWorld(t *testing.T, g *generator, config string, full bool) *memoWorld {
 	w := &memoWorld{t: t, g: g, config: config, nodes: 300, node: g.usualNode}
 	w.pod = func(step int) *v1.Pod { return g.podLikeNoOther(step) }
@@ -143,8 +143,8 @@ func (g *generator) usualNode(name string) *v1.Node {
 	return node
 }
 
-// podLikeNoOther returns a pod with requests of its own. What the plugins of its class look at is that of few pods, and
-// one pod in twenty fits nowhere.
+// podLikeNoOther returns a pod with its own requests. In all other fields it equals one of a few pods, and one pod in
+// twenty fits nowhere.
 func (g *generator) podLikeNoOther(step int) *v1.Pod {
 	pod := &v1.Pod{}
 	if g.oneIn(10) {
@@ -174,8 +174,8 @@ func (g *generator) podLikeNoOther(step int) *v1.Pod {
 	return pod
 }
 
-// TestAPodLikeNoOtherIsComparedWithFewNodes counts how often a node is filtered and scored for pods with requests of
-// their own, in a cluster of equal nodes and in one in which no node has room.
+// TestAPodLikeNoOtherIsComparedWithFewNodes counts the nodes that are filtered and scored for pods with distinct
+// requests, in a cluster of equal nodes, and in one without free capacity.
 func TestAPodLikeNoOtherIsComparedWithFewNodes(t *testing.T) {
 	const nodes, pods = 1000, 400
 	for name, c := range map[string]struct{ cpu, each, nowhere int }{
@@ -221,8 +221,8 @@ func TestAPodLikeNoOtherIsComparedWithFewNodes(t *testing.T) {
 	}
 }
 
-// TestGroupsOfOtherNodesAreForgotten has so many changes between two pods that the cluster does not know the first of
-// them any more, and a node go while another one comes, so that each node has the place of another one.
+// TestGroupsOfOtherNodesAreForgotten makes so many changes between two pods that the cluster has forgotten the first of
+// them. It also replaces a node, so that each node gets the place of another one.
 func TestGroupsOfOtherNodesAreForgotten(t *testing.T) {
 	put := func(w *memoWorld, name string, cpu int64) {
 		node := &v1.Node{}
@@ -242,7 +242,7 @@ func TestGroupsOfOtherNodesAreForgotten(t *testing.T) {
 	}
 	for name, change := range map[string]func(w *memoWorld){
 		"missed": func(w *memoWorld) {
-			for at := 390; at < 400; at++ { // in groups that are looked at last
+			for at := 390; at < 400; at++ { // in the last groups of the search
 				put(w, fmt.Sprintf("node-%d", at), 400)
 			}
 			for i := range int64(3000) {

@@ -18,8 +18,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// World is what plugins may look at. It is the same objects for the life of a profile; what they show
-// changes between cycles and never within one.
+// World is everything that plugins can see. The objects are the same for the life of a profile. Their content changes
+// between cycles, never within one.
 type World struct {
 	// Lister shows the nodes with their pods. Its list of nodes is sorted by name.
 	Lister fwk.SharedLister
@@ -31,61 +31,68 @@ type World struct {
 	DRA fwk.SharedDRAManager
 	// Waiting are the pods held by Permit.
 	Waiting *WaitingPods
-	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. It may implement Nominations
-	// and Priorities.
+	// Nominator has the pods that are nominated to nodes; nil means none. It may implement Nominations and Keeper.
 	Nominator fwk.PodNominator
-	// Reserved returns what is kept from the pod of the nodes that every plugin finds feasible; nil if it may go to
-	// any. Unlike what plugins say of nodes it is asked anew in every cycle. A nil Reserved lets all pods pass.
+	// Reserved returns the reservations that keep the pod from feasible nodes. It returns nil if the pod may use any
+	// node. Every cycle asks it again, unlike plugins, whose answers about a node are kept. A nil Reserved restricts no
+	// pod.
 	Reserved func(pod *v1.Pod) *Reserved
-	// Extenders returns what HTTP extenders have answered about a pod, nil if none has a say in where it goes. A nil
-	// Extenders has none.
+	// Extenders returns the answers of HTTP extenders about a pod, nil if no extender is interested in it. A nil
+	// Extenders means that there are none.
 	Extenders func(pod *v1.Pod) *Verdict
-	// Activate is told the pods that a plugin wants tried at once, within a cycle, in any order; nil ignores it.
+	// Activate receives the pods that a plugin, within a cycle, wants to be tried at once. Their order has no meaning.
+	// If it is nil, they are ignored.
 	Activate func(pods map[string]*v1.Pod)
-	// Events returns what takes the events that plugins record, nil if nothing does, as where there is no API server.
-	// It may be called by any goroutine. A nil Events stands for nil always.
+	// Events returns the sink for the events that plugins record, nil if there is none, for example without an API
+	// server. Any goroutine may call it. A nil Events means that there never is a sink.
 	Events func() EventSink
-	// Version returns a number that changes with everything that what plugins say of a node may depend on besides the
-	// node and the pods on it: nodes that come or go, and every other object but pods and the gangs'. nil keeps no memo
-	// of what plugins said of nodes.
+	// Version returns a number that changes whenever plugins' answers about an unchanged node may change:
+	// nodes come or go, or an object other than a pod or a gang's object changes. If Version is nil, the profile keeps
+	// no memos of plugins' answers.
 	Version func() uint64
-	// Changed returns the places in Lister's list of the nodes that have changed, or whose pods have, since the
-	// call that returned since as now; ok is false if it cannot tell. nil has all nodes looked at for every pod.
+	// Changed returns the places, in Lister's list, of the nodes that have changed or whose pods have changed. It
+	// covers the time since the call that returned since as now. ok is false if it does not know. If Changed is nil,
+	// every pod's search visits all nodes.
 	Changed func(since uint64) (places []int32, now uint64, ok bool)
-	// Claims appends what the pod's ResourceClaims ask for, and its extended resources that stand for devices. Where
-	// ok, pods with the same are answered the same by DynamicResources about a node that has not changed, while Version
-	// has not. nil has such pods looked at one by one.
+	// Claims appends a description of the requests of the pod's ResourceClaims, and of its extended resources that map
+	// to devices. If ok, DynamicResources gives pods with equal descriptions the same answer about a node, as long as
+	// neither the node nor Version changes. If Claims is nil, such pods are not grouped.
 	Claims func(dst []byte, pod *v1.Pod) (out []byte, ok bool)
-	// Removed is told of a pod that was taken off a node in a rehearsal, and completes what the node says then; nil for
-	// nothing to complete.
+	// Removed completes a node's free devices after a rehearsal has removed a pod from it. nil means that nothing is
+	// left to complete.
 	Removed func(node fwk.NodeInfo, pod *v1.Pod)
-	// Now is the time of the event being worked on: the only clock there is.
+	// Now returns the time of the event that is being processed. There is no other clock.
 	Now func() time.Time
-	// Gangs and Evictions are for plugins that know more than kube-scheduler shows; nil if there is no such view.
+	// Gangs and Evictions are for plugins that need more than kube-scheduler's handle offers; nil means that there is
+	// no such view.
 	Gangs     Gangs
 	Evictions Evictions
+	// Victims returns the victim policy of the profile. nil stands for none.
+	Victims func() VictimPolicy
 }
 
-// Handle is what plugins get. It is kube-scheduler's Handle with the doors to the outside closed within a cycle:
-// nothing behind it reaches an API server then, starts work beside the cycle, or reads a clock of its own.
+// Handle is the interface that plugins receive. It is kube-scheduler's Handle, closed to the outside within a cycle: it
+// does not reach an API server then, start work beside the cycle, or read another clock.
 type Handle interface {
 	fwk.Handle
-	// Gangs returns what a gang plugin asks of the state, nil if the World has no such view.
+	// Gangs returns the view for gang plugins, nil if the World has none.
 	Gangs() Gangs
-	// Evictions returns what a preemption plugin asks of the state, nil if the World has no such view.
+	// Evictions returns the view for preemption plugins, nil if the World has none.
 	Evictions() Evictions
-	// Now returns the time of the event being worked on.
+	// Victims returns the victim policy of the profile, nil if the World has none.
+	Victims() VictimPolicy
+	// Now returns the time of the event that is being processed.
 	Now() time.Time
-	// Rehearse begins a rehearsal in which the nominations of the given pods do not count and the plugin of the name
-	// without has no say in PreFilter. End ends it.
+	// Rehearse begins a rehearsal, which Rehearsal.End ends. In it the nominations of the given pods do not count, and
+	// PreFilter skips the plugin named without.
 	Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal
 }
 
-// Quiet returns ctx with a logger that drops everything: the context to call plugins with. In the core the
-// log of entries is the log; klog's default logger would also cost an allocation per call.
+// Quiet returns ctx with a logger that drops everything. Plugins are called with such a context, because the core's log
+// is the log of entries. klog's default logger would also cost an allocation per call.
 func Quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
-// handle is a Profile as its plugins see it. Its part that runs plugins is in runner.go.
+// handle is the view that a Profile's plugins have of it. The methods that run plugins are in runner.go.
 type handle struct {
 	p      *Profile
 	client clientset.Interface
@@ -111,7 +118,15 @@ func (h *handle) Gangs() Gangs { return h.p.world.Gangs }
 // Evictions returns the World's Evictions.
 func (h *handle) Evictions() Evictions { return h.p.world.Evictions }
 
-// Now returns the time of the event being worked on; the zero time if the World has no clock.
+// Victims returns the World's victim policy, nil if it has none.
+func (h *handle) Victims() VictimPolicy {
+	if h.p.world.Victims == nil {
+		return nil
+	}
+	return h.p.world.Victims()
+}
+
+// Now returns the time of the event that is being processed, or the zero time if the World has no clock.
 func (h *handle) Now() time.Time {
 	if h.p.world.Now == nil {
 		return time.Time{}
@@ -122,11 +137,11 @@ func (h *handle) Now() time.Time {
 // ProfileName returns the profile's schedulerName.
 func (h *handle) ProfileName() string { return h.p.name }
 
-// SnapshotSharedLister returns the World's Lister, or what a rehearsal makes of it.
+// SnapshotSharedLister returns the World's Lister, with the changes of a rehearsal if one is under way.
 func (h *handle) SnapshotSharedLister() fwk.SharedLister { return &h.p.stage }
 
-// MutableSnapshotSharedLister returns nil: it is for pod group preemption, an extension point that is not
-// run.
+// MutableSnapshotSharedLister returns nil. It is for pod group preemption, an extension point that this framework does
+// not run.
 func (h *handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister { return nil }
 
 // SharedInformerFactory returns the World's Informers.
@@ -138,19 +153,19 @@ func (h *handle) SharedDRAManager() fwk.SharedDRAManager { return h.p.world.DRA 
 // SharedCSIManager returns the World's CSI.
 func (h *handle) SharedCSIManager() fwk.CSIManager { return h.p.world.CSI }
 
-// ClientSet returns a client. A request fails within a cycle, and everywhere if there is no API server.
+// ClientSet returns a client. Its requests fail within a cycle, and always if there is no API server.
 func (h *handle) ClientSet() clientset.Interface { return h.client }
 
-// KubeConfig returns a configuration of which the same holds as of ClientSet.
+// KubeConfig returns the configuration of ClientSet's client, with the same limits.
 func (h *handle) KubeConfig() *restclient.Config { return h.rest }
 
-// EventRecorder returns a recorder. What is recorded is written once the decision is durable; see World.Events.
+// EventRecorder returns a recorder. The events are written once the decision is durable; see World.Events.
 func (h *handle) EventRecorder() events.EventRecorderLogger { return recorder{h.p} }
 
 // Extenders returns none.
 func (h *handle) Extenders() []fwk.Extender { return nil }
 
-// Parallelizer returns one that does the pieces in order, one after the other.
+// Parallelizer returns one that does the pieces one after the other, in order.
 func (h *handle) Parallelizer() fwk.Parallelizer { return inOrder{} }
 
 // APIDispatcher returns nil.
@@ -169,7 +184,7 @@ func (h *handle) IterateOverWaitingPods(f func(fwk.WaitingPod)) {
 	}
 }
 
-// GetWaitingPod returns the held pod of that UID, nil if there is none.
+// GetWaitingPod returns the waiting pod with that UID, nil if there is none.
 func (h *handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	if w := h.p.world.Waiting; w != nil {
 		if pod, ok := w.Get(uid); ok {
@@ -179,13 +194,13 @@ func (h *handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	return nil
 }
 
-// RejectWaitingPod turns the held pod away. It returns false if it is not held or its fate is settled.
+// RejectWaitingPod rejects a waiting pod. It returns false if the pod does not wait or was already allowed or rejected.
 func (h *handle) RejectWaitingPod(uid types.UID) bool {
 	pod := h.GetWaitingPod(uid)
 	return pod != nil && pod.Reject("", "removed")
 }
 
-// Activate tells the World which pods are to be tried at once, if it is called within a cycle.
+// Activate passes the pods to World.Activate, if it is called within a cycle.
 func (h *handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	if h.p.world.Activate != nil && InsideCycle() {
 		h.p.world.Activate(pods)
@@ -221,8 +236,8 @@ func (h *handle) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return nil
 }
 
-// inOrder is a Parallelizer without parallelism: plugins that gather results under a lock gather them in
-// node order.
+// inOrder is a Parallelizer without parallelism. So plugins that collect results under a lock collect them in the order
+// of the nodes.
 type inOrder struct{}
 
 // Until does the pieces in order and stops when ctx is done.
@@ -236,8 +251,8 @@ func (inOrder) Until(ctx context.Context, pieces int, do workqueue.DoWorkPieceFu
 	}
 }
 
-// podGroups is the PodGroupManager over a SharedLister. It knows no hierarchy: composite pod groups are an
-// alpha feature.
+// podGroups is the PodGroupManager over a SharedLister. It has no hierarchy, because composite pod groups are an alpha
+// feature.
 type podGroups struct{ lister fwk.SharedLister }
 
 var errNoHierarchy = errors.New("composite pod groups are not supported")
@@ -248,12 +263,12 @@ func (g podGroups) PodGroupStates() fwk.PodGroupStateLister { return g.lister.Po
 // PodGroups returns the lister's.
 func (g podGroups) PodGroups() fwk.PodGroupLister { return g.lister.PodGroups() }
 
-// CompositePodGroupStates returns one that knows none.
+// CompositePodGroupStates returns an empty lister.
 func (g podGroups) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
 	return noCompositeStates{}
 }
 
-// CompositePodGroups returns one that knows none.
+// CompositePodGroups returns an empty lister.
 func (g podGroups) CompositePodGroups() fwk.CompositePodGroupLister { return noComposites{} }
 
 // BuildHierarchySnapshotFromPod fails.

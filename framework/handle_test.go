@@ -44,7 +44,7 @@ func TestPartsOfTheHandleThatAreNotThereAreSafe(t *testing.T) {
 	}
 }
 
-// someGangs and someEvictions are views that are told apart from none.
+// someGangs and someEvictions are views that differ from nil.
 type (
 	someGangs     struct{ Gangs }
 	someEvictions struct{ Evictions }
@@ -85,7 +85,7 @@ func TestPiecesAreDoneInOrderUntilCanceled(t *testing.T) {
 	}
 }
 
-// eventSink keeps what it is given.
+// eventSink records its events.
 type eventSink struct {
 	events []Event
 	drops  []string

@@ -9,28 +9,29 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// This file is about Reserve plugins that keep what they reserve in their own memory, such as a limit per rack.
+// This file handles Reserve plugins that keep reservations in their own memory, such as a limit per rack.
 
-// Stateful may be implemented by a plugin that keeps what it reserves in its own memory. Unreserve has to bring back
-// what was before Reserve: cycles that only decide call both. Its state is part of the scheduler's: it is in every
-// snapshot and in the state's hash. Without it, a log of the plugin is always read from its first entry.
+// Stateful may be implemented by a plugin that keeps reservations in its own memory. Its state is part of the
+// scheduler's state: it is in every snapshot and in the state's hash. Without this interface, a log that uses the
+// plugin is always read from its first entry.
+//
+// Unreserve must restore the state before Reserve, because cycles that only decide call both.
 type Stateful interface {
 	fwk.ReservePlugin
-	// AppendState appends what the plugin remembers, in one canonical form: two instances that would answer all
-	// questions alike append the same bytes. It may be called between any two entries, also beside PreBind and
-	// PostBind.
+	// AppendState appends the plugin's state in one canonical form: two instances that would give the same answers
+	// append the same bytes. It may be called between any two entries, also while PreBind and PostBind run.
 	AppendState(dst []byte) []byte
-	// RestoreState makes a new instance remember what AppendState has appended, and nothing else. It is called once,
-	// when the listers have the objects of that moment and the handlers of informers were told of them. Each profile
-	// has an instance, and a state, of its own.
+	// RestoreState makes a new instance remember exactly the state that AppendState has appended. It is called once,
+	// after the listers and the handlers of informers have the objects of that moment. Each profile has its own
+	// instance and state.
 	RestoreState(state []byte) error
 }
 
-// carriedOutReserve are the Reserve plugins of kube-scheduler whose reservations are in the Decision: the state of the
-// cluster keeps them.
+// carriedOutReserve are the Reserve plugins of kube-scheduler whose reservations are in the Decision. The cluster's
+// state keeps them.
 var carriedOutReserve = []string{names.VolumeBinding, names.DynamicResources}
 
-// findLasting finds the Reserve plugins whose reservations last.
+// findLasting collects the Reserve plugins that keep their own reservations.
 func (p *Profile) findLasting() {
 	for _, e := range p.reserve {
 		_, nothing := e.plugin.(ReservesNothing)
@@ -40,8 +41,8 @@ func (p *Profile) findLasting() {
 	}
 }
 
-// Lasting returns the names of the Reserve plugins that keep what they reserve in their own memory, in the order in
-// which they run. What they have reserved for a pod stays until its binding cycle ends.
+// Lasting returns the names of the Reserve plugins that keep reservations in their own memory, in the order in which
+// they run. A pod's reservations stay until its binding cycle ends.
 func (p *Profile) Lasting() []string {
 	names := make([]string, len(p.lasting))
 	for i, e := range p.lasting {
@@ -50,24 +51,24 @@ func (p *Profile) Lasting() []string {
 	return names
 }
 
-// ReserveLasting has the plugins of Lasting reserve a place that the log gives the pod. Another version of a plugin may
-// answer that it cannot: the place is a fact, so what it answers is not asked for.
+// ReserveLasting calls Reserve of the plugins of Lasting for a pod whose node the log records. It ignores their
+// answers: another version of a plugin may refuse, but the placement is a fact.
 func (p *Profile) ReserveLasting(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	for _, e := range p.lasting {
 		e.plugin.Reserve(ctx, state, pod, node)
 	}
 }
 
-// UnreserveLasting has the plugins of Lasting give a place up, the last one first.
+// UnreserveLasting calls Unreserve of the plugins of Lasting, in reverse order.
 func (p *Profile) UnreserveLasting(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	for _, e := range slices.Backward(p.lasting) {
 		e.plugin.Unreserve(ctx, state, pod, node)
 	}
 }
 
-// Refused tells the plugins that reserve nothing that a pod is refused, before Reserve or while it waits: it is how the
-// gang plugin has the members go that wait. For other plugins there is nothing to unreserve, or not yet: what a waiting
-// pod has reserved is given up when the decision is applied.
+// Refused calls Unreserve of the plugins that implement ReservesNothing when a pod is refused, before Reserve or while
+// it waits. The gang plugin then rejects the waiting members of the gang. Other plugins have nothing to undo yet: the
+// reservations of a waiting pod end when the decision is applied.
 func (p *Profile) Refused(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	for _, e := range slices.Backward(p.reserve) {
 		if _, nothing := e.plugin.(ReservesNothing); nothing {
@@ -76,8 +77,8 @@ func (p *Profile) Refused(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 }
 
-// Prepare runs again what a pod's cycle ran before Reserve, for one node: PreFilter, Filter of the node and PreScore.
-// The result has what the plugins left in the cycle's state. What they answer is not asked for.
+// Prepare repeats the part of a pod's cycle before Reserve for one node: PreFilter, Filter of the node, and PreScore.
+// It returns the cycle's state with the plugins' data, and ignores their answers.
 func (p *Profile) Prepare(ctx context.Context, pod *v1.Pod, node string) fwk.CycleState {
 	state := NewCycleState()
 	nodes, err := p.stage.NodeInfos().List()
@@ -101,14 +102,14 @@ func (p *Profile) Prepare(ctx context.Context, pod *v1.Pod, node string) fwk.Cyc
 	return state
 }
 
-// StatefulPlugin is a plugin with a state of its own.
+// StatefulPlugin is a plugin with its own state, and its name.
 type StatefulPlugin struct {
 	Name string
 	Stateful
 }
 
-// Stateful returns the plugins of Lasting that have a state to be written down, and the name of the first that has
-// none; "" if all of them have.
+// Stateful returns the plugins of Lasting that implement Stateful. without is the name of the first plugin that does
+// not, "" if all do.
 func (p *Profile) Stateful() (plugins []StatefulPlugin, without string) {
 	for _, e := range p.lasting {
 		if s, ok := e.plugin.(Stateful); ok {
@@ -120,6 +121,6 @@ func (p *Profile) Stateful() (plugins []StatefulPlugin, without string) {
 	return plugins, without
 }
 
-// HasBindingCycle reports whether any plugin takes part in the binding cycle of a pod: it keeps what it reserves, or is
-// called before, for or after the bind.
+// HasBindingCycle reports whether any plugin takes part in the binding cycle of a pod: it keeps its own reservations,
+// or runs in PreBind, Bind or PostBind.
 func (p *Profile) HasBindingCycle() bool { return p.bindingCycle }

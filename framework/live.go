@@ -10,19 +10,19 @@ import (
 	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
-// LiveOptions say how the configuration of a scheduler is read that runs in a cluster.
+// LiveOptions are options for reading the configuration of a scheduler that runs in a cluster.
 type LiveOptions struct {
-	// RaiseZeroBackoff takes a backoff of 0 seconds, which validation refuses, for 1.
+	// RaiseZeroBackoff replaces a backoff of 0 seconds, which validation refuses, by 1.
 	RaiseZeroBackoff bool
-	// FeatureGates go before those of the file. If neither says anything of gates.PopFromBackoffQ, it is on, as with
+	// FeatureGates override the gates of the file. If neither names gates.PopFromBackoffQ, it is on, as in
 	// kube-scheduler.
 	FeatureGates map[string]bool
-	// Note is told of each change to what the file says, and of settings that have no effect.
+	// Note receives a message for each change to the file's settings, and for each setting without effect.
 	Note func(message string)
 }
 
-// LoadConfig is the function of that name for a scheduler that runs in a cluster. A configuration that was written for
-// kube-scheduler in full is understood (adaptForeign), and there are defaults for how the API server is reached.
+// LoadConfig is the package's LoadConfig for a scheduler that runs in a cluster. It accepts a configuration that was
+// written for kube-scheduler in full (adaptForeign), and sets defaults for the connection to the API server.
 func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	adapt := func(external *configv1.KubeSchedulerConfiguration) { o.adapt(external, name) }
 	cfg, err := loadConfig(data, o.FeatureGates, gates.WithPopFromBackoffQ, adapt)
@@ -32,10 +32,10 @@ func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	return cfg, nil
 }
 
-// liveName is the name of the scheduler that no configuration names: beside kube-scheduler, it takes none of its pods.
+// liveName is the default name of the scheduler. A scheduler of this name takes no pods from kube-scheduler.
 const liveName = "rollcall"
 
-// DefaultConfig returns the configuration of a scheduler with the name rollcall, for a cluster that has kube-scheduler.
+// DefaultConfig returns the configuration of a scheduler named rollcall, for a cluster that has kube-scheduler.
 func (o LiveOptions) DefaultConfig() (*Config, error) {
 	name := liveName
 	external := &configv1.KubeSchedulerConfiguration{
@@ -60,16 +60,16 @@ func (o LiveOptions) adapt(external *configv1.KubeSchedulerConfiguration, name s
 	}
 }
 
-// How many requests a second the scheduler makes, and how many at once, where nothing is configured. With
-// kube-scheduler's 50 and 100 it would bind 50 pods a second. An API server keeps its own priority and fairness.
+// The default limits for requests to the API server, per second and in a burst. With kube-scheduler's 50 and 100 the
+// scheduler would bind 50 pods a second. The API server has its own priority and fairness.
 const (
 	defaultQPS   = 1000
 	defaultBurst = 2000
 )
 
-// setConnectionDefaults sets how the API server is talked to. No decision depends on it. The lease has a name of its
-// own, since two schedulers of different names may well work side by side. A scheduler of the name default-scheduler
-// has kube-scheduler's lease: the two exclude each other.
+// setConnectionDefaults sets the defaults for the connection to the API server. No decision depends on them. The lease
+// has its own name, because schedulers of different names can work side by side. A scheduler named default-scheduler
+// uses kube-scheduler's lease, so that only one of the two runs.
 func setConnectionDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 	if cfg.ClientConnection.QPS == 0 {
 		cfg.ClientConnection.QPS = defaultQPS
@@ -79,11 +79,11 @@ func setConnectionDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 	}
 	if cfg.LeaderElection.ResourceName == "" && !schedulesDefault(cfg) {
 		cfg.LeaderElection.ResourceName = liveName
-	} // otherwise its default is kube-scheduler
+	} // otherwise the default is kube-scheduler's
 }
 
-// schedulesDefault reports whether a profile has the name default-scheduler, which is also that of a profile without
-// one.
+// schedulesDefault reports whether a profile has the name default-scheduler, which is also the name of a profile
+// without one.
 func schedulesDefault(cfg *configv1.KubeSchedulerConfiguration) bool {
 	return len(cfg.Profiles) == 0 || slices.ContainsFunc(cfg.Profiles, func(p configv1.KubeSchedulerProfile) bool {
 		return p.SchedulerName == nil || *p.SchedulerName == "" || *p.SchedulerName == corev1.DefaultSchedulerName

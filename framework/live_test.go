@@ -2,8 +2,8 @@ package framework
 
 import "testing"
 
-// TestASchedulerExcludesWhateverSchedulesTheSamePods reads configurations, and none: a scheduler competes for pods only
-// with those that have the same lease.
+// TestASchedulerExcludesWhateverSchedulesTheSamePods: a scheduler with or without a configuration competes for pods
+// only with schedulers that use the same lease.
 func TestASchedulerExcludesWhateverSchedulesTheSamePods(t *testing.T) {
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	for _, tc := range []struct{ name, file, scheduler, lease string }{

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// loggedProfiles are the profiles of a logged configuration, as far as they name plugins. They are read without the
-// rest, which this program may not know.
+// loggedProfiles is the part of a logged configuration that names plugins. The program may not know the rest.
 type loggedProfiles struct {
 	Profiles []struct {
 		Plugins map[string]struct {
@@ -18,7 +17,7 @@ type loggedProfiles struct {
 }
 
 // LoggedPlugins returns the names of the plugins that a logged configuration enables, sorted, whether or not this
-// program has them; nil if the configuration cannot be read.
+// program has them. It returns nil if it cannot read the configuration.
 func LoggedPlugins(logged []byte) []string {
 	names := map[string]bool{}
 	var config loggedProfiles
@@ -35,9 +34,9 @@ func LoggedPlugins(logged []byte) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Missing returns the names of the plugins that a logged configuration names and the registry does not have, sorted. If
-// there are any, the configuration cannot be started (MissingPluginError), also if they are only disabled or given
-// arguments; but those may be disabled that kube-scheduler has.
+// Missing returns the names of the plugins that a logged configuration names and the registry does not have, sorted.
+// Such a configuration cannot start (MissingPluginError), even if it only disables the plugins or gives them arguments.
+// Disabled plugins of kube-scheduler are an exception.
 func (r Registry) Missing(logged []byte) []string {
 	missing := map[string]bool{}
 	var config loggedProfiles

@@ -20,7 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// argsOfForeign returns the arguments of the plugin Foreign in a configuration, as its factory is given them.
+// argsOfForeign returns the arguments of the plugin Foreign in a configuration, as its factory receives them.
 func argsOfForeign(cfg *config.KubeSchedulerConfiguration) runtime.Object {
 	for _, c := range cfg.Profiles[0].PluginConfig {
 		if c.Name == "Foreign" {
@@ -30,14 +30,14 @@ func argsOfForeign(cfg *config.KubeSchedulerConfiguration) runtime.Object {
 	return nil
 }
 
-// asDecoded returns what DecodeInto makes of arguments, and the error.
+// asDecoded returns the result of DecodeInto for the arguments, or its error.
 func asDecoded(args runtime.Object) string {
 	var into any
 	err := frameworkruntime.DecodeInto(args, &into)
 	return fmt.Sprintf("%#v %v", into, err)
 }
 
-// upstreamArgs returns the arguments that kube-scheduler gives the plugin's factory.
+// upstreamArgs returns the arguments that kube-scheduler passes to the plugin's factory.
 func upstreamArgs(t rapid.TB, text string) runtime.Object {
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil) // as app/options/configfile.go
 	if err != nil {
@@ -72,7 +72,7 @@ func jsonValue(depth int) *rapid.Generator[any] {
 }
 
 // TestArgumentsOfForeignPluginsAreKubeSchedulers gives a plugin that kube-scheduler does not have arguments of every
-// form: what its factory decodes is what kube-scheduler's would, in the run, and from its log.
+// form. Its factory decodes the same as with kube-scheduler, in the run and from the log.
 func TestArgumentsOfForeignPluginsAreKubeSchedulers(t *testing.T) {
 	check := func(t rapid.TB, entry string) {
 		text := `{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration",` +

@@ -2,17 +2,17 @@ package framework
 
 import "slices"
 
-// maxTree finds the first of the highest numbers of a list. A number that changes is taken in in a time that grows with
-// the logarithm of the list's length.
+// maxTree finds the highest number of a list, and the first place that has it. A change of a number takes a time
+// logarithmic in the length of the list.
 //
-// levels[0] are the numbers, by place. levels[k+1][i] is the highest of the fan numbers of levels[k] from fan*i on,
-// which together are one line of a processor's cache. The last level is one number, the highest of all. Example, if fan
-// were 2: [3 7 7 1 5], [7 7 5], [7 5], [7]; the first of the highest is at 1.
+// levels[0] has the numbers, by place. levels[k+1][i] is the highest of the fan numbers of levels[k] from fan*i on,
+// which fill one line of a processor's cache. The last level has one number, the highest of all. Example with a fan of
+// 2: [3 7 7 1 5], [7 7 5], [7 5], [7]; the first of the highest is at 1.
 type maxTree struct{ levels [][]int32 }
 
 const fan = 16
 
-// newMaxTree returns a tree over n numbers, at least one, which are 0.
+// newMaxTree returns a tree over n numbers, all 0. n must be at least 1.
 func newMaxTree(n int) maxTree {
 	var t maxTree
 	for {
@@ -24,13 +24,13 @@ func newMaxTree(n int) maxTree {
 	}
 }
 
-// numbers returns the list. After writing to it build is due.
+// numbers returns the list. After writing to it, call build.
 func (t *maxTree) numbers() []int32 { return t.levels[0] }
 
 // block returns the numbers below the i-th number of the level above.
 func block(level []int32, i int) []int32 { return level[i*fan : min((i+1)*fan, len(level))] }
 
-// build makes all levels anew from the numbers.
+// build computes all levels from the numbers.
 func (t *maxTree) build() {
 	for k := 1; k < len(t.levels); k++ {
 		for i := range t.levels[k] {
@@ -57,7 +57,7 @@ func (t *maxTree) set(at, to int32) {
 	}
 }
 
-// first returns the place of the highest number, and of equals the first place.
+// first returns the place of the highest number. Ties go to the first place.
 func (t *maxTree) first() int {
 	highest, at := t.levels[len(t.levels)-1][0], 0
 	for k := len(t.levels) - 2; k >= 0; k-- {
@@ -66,7 +66,7 @@ func (t *maxTree) first() int {
 	return at
 }
 
-// bytes is how much memory the numbers take.
+// bytes returns the memory that the numbers take.
 func (t *maxTree) bytes() (n int) {
 	for _, level := range t.levels {
 		n += 4 * len(level)

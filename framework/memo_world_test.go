@@ -19,8 +19,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// memoWorld is a cluster under two profiles, one that remembers and one that does not: it keeps no classes, and its
-// InterPodAffinity and PodTopologySpread are kube-scheduler's own.
+// memoWorld is a cluster under two profiles. One keeps memos. The other keeps none, and its InterPodAffinity and
+// PodTopologySpread are kube-scheduler's own.
 type memoWorld struct {
 	t             testing.TB
 	g             *generator
@@ -38,7 +38,7 @@ type memoWorld struct {
 	nominations   currentWorld
 }
 
-// nominate changes, now and then, which pods are nominated to nodes.
+// nominate sometimes changes which pods are nominated to nodes.
 func (w *memoWorld) nominate(step int) {
 	switch step % 40 {
 	case 20:
@@ -56,13 +56,13 @@ func (w *memoWorld) nominate(step int) {
 	}
 }
 
-// rehearse places some pods in a rehearsal by both profiles, in which other pods leave.
+// rehearse removes pods in a rehearsal, and places some pods in it with both profiles.
 func (w *memoWorld) rehearse(step int) (diff string) {
 	a, b := w.with.Handle().Rehearse("", nil), w.without.Handle().Rehearse("", nil)
 	defer a.End()
 	defer b.End()
 	for _, uid := range w.placed[:min(len(w.placed), 5)] {
-		info := w.state.Pod(uid).Info()
+		info := w.state.Pods().Get(uid).Info()
 		if err := errors.Join(a.RemovePod(info), b.RemovePod(info)); err != nil {
 			w.t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func (w *memoWorld) rehearse(step int) (diff string) {
 	return ""
 }
 
-// reserving is which nodes of a memoWorld are reserved for others.
+// reserving selects the nodes of a memoWorld that are reserved for others.
 type reserving int
 
 const (
@@ -139,7 +139,7 @@ func newMemoWorld(t *testing.T, g *generator) *memoWorld {
 	return newMemoWorldOf(t, g, comparedConfigs["default"])
 }
 
-// newMemoWorldOf returns a world under profiles of the configuration given.
+// newMemoWorldOf returns a world under profiles of the given configuration.
 func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
 	w := &memoWorld{t: t, g: g, config: config, nodes: 80, node: g.node}
 	w.pod = w.podOfFewShapes
@@ -160,7 +160,7 @@ func (w *memoWorld) begin() {
 	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond), w.profile("without", without, nil)
 }
 
-// profile returns one over the world's cluster.
+// profile returns a profile over the world's cluster.
 func (w *memoWorld) profile(name string, registry framework.Registry, version func() uint64) *framework.Profile {
 	informers := w.state.Informers()
 	cfg, err := framework.LoadConfig(
@@ -173,7 +173,7 @@ func (w *memoWorld) profile(name string, registry framework.Registry, version fu
 	cfg.Profiles[0].SchedulerName = name
 	p, err := framework.NewProfile(w.ctx, registry, cfg.Profiles[0], framework.World{
 		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: w.state.Devices(), Version: version,
-		Changed:  w.state.ChangedSince,
+		Changed:  w.state.Nodes().ChangedSince,
 		Reserved: w.reserved, Nominator: &w.nominations,
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (w *memoWorld) upsertNode(name string) {
 	}
 }
 
-// change does to the world, now and then, what a memo must notice.
+// change sometimes changes the world in ways that a memo must notice.
 func (w *memoWorld) change(step int) {
 	switch {
 	case step%11 == 10:
@@ -215,9 +215,9 @@ func (w *memoWorld) change(step int) {
 	}
 }
 
-// relabel gives a node other labels, taints and amounts, and leaves it its images: memos stay.
+// relabel changes a node's labels, taints and amounts, but not its images, so that memos stay valid.
 func (w *memoWorld) relabel() {
-	node := w.state.Node(fmt.Sprintf("node-%02d", w.g.IntN(w.nodes))).DeepCopy()
+	node := w.state.Nodes().Object(fmt.Sprintf("node-%02d", w.g.IntN(w.nodes))).DeepCopy()
 	images := node.Status.Images
 	*node = *w.node(node.Name)
 	node.Status.Images = images
@@ -226,8 +226,8 @@ func (w *memoWorld) relabel() {
 	}
 }
 
-// podOfFewShapes returns a pod that is mostly alike to ones before: one in three asks for amounts of its own, one in
-// forty is like no other, and of the shapes some are spread and some, in half of the worlds, have affinity terms.
+// podOfFewShapes returns a pod that mostly equals earlier ones. One in three has its own requests, and one in forty
+// equals no other. Some shapes have spread constraints. In half of the worlds some have affinity terms.
 func (w *memoWorld) podOfFewShapes(step int) *v1.Pod {
 	if len(w.shapes) == 0 {
 		for i := range 6 {
@@ -265,7 +265,7 @@ func (w *memoWorld) podOfFewShapes(step int) *v1.Pod {
 	return pod
 }
 
-// vary makes a pod into one that is nearly the same.
+// vary changes the pod slightly.
 func (w *memoWorld) vary(pod *v1.Pod) {
 	c := &pod.Spec.Containers[w.g.IntN(len(pod.Spec.Containers))]
 	switch w.g.IntN(6) {

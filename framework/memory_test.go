@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/alloc"
 )
 
-// TestTheFirstOfTheHighestNumbersIsFound changes numbers of which many are equal, and looks for the highest in
-// the list.
+// TestTheFirstOfTheHighestNumbersIsFound changes numbers, many of them equal, and compares with a search through the
+// list.
 func TestTheFirstOfTheHighestNumbersIsFound(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, fan - 1, fan, fan + 1, 100, fan * fan, fan*fan + 1, 5000} {
@@ -37,7 +37,7 @@ func TestTheFirstOfTheHighestNumbersIsFound(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreRefusedInTheSameWordsShareAStatus counts refusals in a map beside.
+// TestNodesThatAreRefusedInTheSameWordsShareAStatus compares with counts in a map.
 func TestNodesThatAreRefusedInTheSameWordsShareAStatus(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 4))
 	var r refusals
@@ -75,8 +75,8 @@ func TestNodesThatAreRefusedInTheSameWordsShareAStatus(t *testing.T) {
 	}
 }
 
-// TestMemosAreOfTheSizeThatTheySay compares with what is allocated, and with the sizes of clusters and workloads for
-// which there is to be room.
+// TestMemosAreOfTheSizeThatTheySay compares the sizes with allocated memory, and with the bounds for large clusters and
+// workloads.
 func TestMemosAreOfTheSizeThatTheySay(t *testing.T) {
 	for _, c := range []struct{ nodes, shapes int }{{15000, 200}, {50000, 100}} {
 		var r ranking
@@ -104,8 +104,8 @@ func TestMemosAreOfTheSizeThatTheySay(t *testing.T) {
 	}
 }
 
-// TestMemosOfSmallClustersAreBounded has ever other templates and classes, of clusters whose nodes take few bytes: a
-// memo also has a key, maps and more that its bytes do not tell of.
+// TestMemosOfSmallClustersAreBounded always uses new templates and classes, in clusters whose nodes take few bytes. A
+// memo also has a key, maps and more that its size does not include.
 func TestMemosOfSmallClustersAreBounded(t *testing.T) {
 	var m classes
 	m.reset(1)

@@ -7,11 +7,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// This file is the loop over nodes: where a cycle spends its time, and the one place where it may one day
-// be shared between goroutines. Its results are what a walk in node order gives.
+// This file is the loop over nodes, where a cycle spends most of its time. It is the one place that could share the
+// work between goroutines one day. Its results equal a walk in the order of the nodes.
 
-// filterNodes filters nodes from index start on, around the end, until limit are feasible. It appends to
-// c.feasible and c.refused and returns the first error, at which it stops.
+// filterNodes filters the nodes from index start on, wrapping around the end, until limit nodes are feasible. It
+// appends to c.feasible and c.refused. It stops at the first error and returns it.
 func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status {
 	n := len(nodes)
 	if n == 0 {
@@ -50,7 +50,7 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 	return nil
 }
 
-// filterAt is filterNode of the at-th node of all, by the pod's class if it has one.
+// filterAt filters the node at index at. It uses the pod's class if the pod has one.
 func (c *search) filterAt(at int, node fwk.NodeInfo) *fwk.Status {
 	k := c.class
 	if k == nil || c.nominator != nil && len(c.p.handle.NominatedPodsForNode(node.Node().Name)) > 0 {
@@ -60,7 +60,7 @@ func (c *search) filterAt(at int, node fwk.NodeInfo) *fwk.Status {
 	if len(c.outsideAt) == 0 {
 		return status
 	}
-	// The first in order to refuse the node has the word.
+	// The first plugin in order that refuses the node gives the answer.
 	end := len(c.filters)
 	if status != nil {
 		end = slices.IndexFunc(c.filters, func(f entry[fwk.FilterPlugin]) bool { return f.name == status.Plugin() })
@@ -81,7 +81,7 @@ func (c *search) filterAt(at int, node fwk.NodeInfo) *fwk.Status {
 	return status
 }
 
-// filterNode returns nil if the node is feasible. Pods nominated to it are taken into account.
+// filterNode returns nil if the node is feasible. It counts the pods nominated to the node as being there.
 func (c *search) filterNode(node fwk.NodeInfo) *fwk.Status {
 	if c.nominator != nil {
 		return c.p.filterNominated(c.ctx, c.state, c.pod, node, c.runFilters)
@@ -104,7 +104,7 @@ func (c *search) run(filters []entry[fwk.FilterPlugin], state fwk.CycleState, no
 	return nil
 }
 
-// filterStatus names the plugin in its status and makes an error of a code that Filter may not return.
+// filterStatus puts the plugin's name into its status. It turns a code that Filter may not return into an error.
 func filterStatus(plugin string, status *fwk.Status) *fwk.Status {
 	if !status.IsRejected() {
 		status = fwk.AsStatus(fmt.Errorf("running %q filter plugin: %w", plugin, status.AsError()))
@@ -135,7 +135,7 @@ func (c *search) scoreNodes(scorers []scorer, nodes []fwk.NodeInfo, lists []fwk.
 	return nil
 }
 
-// apportion splits the scorers into those inside of the class and those that stand apart from it.
+// apportion splits the scorers into the ones inside the class and the ones outside it.
 func (c *search) apportion(scorers []scorer) {
 	c.insideScorers, c.insideAt = c.insideScorers[:0], c.insideAt[:0]
 	if c.class == nil {
@@ -155,7 +155,7 @@ func (c *search) apportion(scorers []scorer) {
 	c.class.keepScorers(c.insideScorers)
 }
 
-// scoreAt fills raw with the scores that the plugins give the node, which is the at-th of all.
+// scoreAt fills raw with the plugins' scores for the node at index at.
 func (c *search) scoreAt(scorers []scorer, at int, node fwk.NodeInfo, raw []int64) *fwk.Status {
 	var inside []int64
 	if len(c.insideScorers) > 0 {

@@ -11,31 +11,31 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Placement is where a pod fits best, or why it fits nowhere.
+// Placement is the best node for a pod, or the reasons why it fits no node.
 type Placement struct {
-	// Node is the node found, "" for none.
+	// Node is the name of the node, "" for none.
 	Node string
-	// Score is the node's total score, 0 if it was the only feasible one and none was scored.
+	// Score is the node's total score. It is 0 if the node was the only feasible one, because none was scored then.
 	Score int64
-	// Evaluated and Feasible count the nodes that were filtered and those that passed.
+	// Evaluated counts the nodes that were filtered, and Feasible the nodes that passed.
 	Evaluated, Feasible int64
-	// Next is the index of the node to start the next search at.
+	// Next is the index of the node with which the next search starts.
 	Next int
-	// Status is nil if Node is set. Otherwise its code is Error, or one of a rejection: PreFilter's own, or
-	// Unschedulable if no node passed.
+	// Status is nil if Node is set. Otherwise its code is Error, or a rejection: the code from PreFilter, or
+	// Unschedulable if no node passed Filter.
 	Status *fwk.Status
-	// Rejections are the reasons for which nodes or the pod were refused, sorted, whether or not another
-	// node was found.
+	// Rejections are the reasons for which plugins refused nodes or the pod, sorted. They are set even if another node
+	// was found.
 	Rejections []eventlog.Rejection
-	// Plugins and PendingPlugins, sorted, are those that an event has to change the mind of before the pod
-	// is worth another try: upstream's UnschedulablePlugins and PendingPlugins. They are nil if Node is
+	// Plugins and PendingPlugins, sorted, are the plugins that refused the pod. An event must concern one of them
+	// before another try is worthwhile. They are upstream's UnschedulablePlugins and PendingPlugins, and nil if Node is
 	// set or Status is an error.
 	Plugins, PendingPlugins []string
-	// Statuses are for PostFilter; nil if Node is set or Status is an error. Valid until the next Place.
+	// Statuses are for PostFilter. They are nil if Node is set or Status is an error, and valid until the next Place.
 	Statuses *NodeStatuses
 }
 
-// search is one Place at work, and the memory that it uses again next time.
+// search is one run of Place, with memory that the next run reuses.
 type search struct {
 	p         *Profile
 	ctx       context.Context
@@ -45,38 +45,41 @@ type search struct {
 	nominator fwk.PodNominator
 	reserved  *Reserved // nil: no node is reserved for others
 
-	skip     []bool // by plugin id: the plugin's PreFilter, and then its PreScore, asked to be left out
+	// skip has, by plugin id, whether the plugin's PreFilter, and later its PreScore, answered Skip.
+	skip     []bool
 	filters  []entry[fwk.FilterPlugin]
 	scorers  []scorer
 	feasible []fwk.NodeInfo
 
-	verdict *Verdict // nil: no extender has a say
+	verdict *Verdict // nil: no extender is interested in the pod
 
-	// What the pod's ResourceClaims and extended resources ask for, and whether answers depend on that alone; see
-	// World.Claims. For a pod that has a template.
+	// claims describes the requests of the pod's ResourceClaims and extended resources. knownClaims is set if answers
+	// depend on them alone; see World.Claims. They are set for a pod that has a template.
 	claims      []byte
 	knownClaims bool
-	claimless   bool // the pod has neither, its status names no claims, and its PodGroup has none
+	// claimless: the pod has neither, its status names no claims, and its PodGroup has none.
+	claimless bool
 
-	template *template   // the pod's, nil for none
-	class    *class      // the pod's, nil for none
-	member   *membership // in the class
-	// With a class: its filters, the places in filters of those that stand apart from it, and the places of feasible
-	// among all nodes. By scorer, its place among the scorers of the class, -1 for one that stands apart.
+	template *template   // of the pod; nil for none
+	class    *class      // of the pod; nil for none
+	member   *membership // of the pod in its class
+	// The following are set for a pod with a class. inside are its filters in the class, and outsideAt the indices in
+	// filters of the others. feasibleAt has, for each node of feasible, its place among all nodes. insideAt has, for
+	// each scorer, its index in insideScorers, or -1 for a scorer outside the class.
 	inside        []entry[fwk.FilterPlugin]
 	outsideAt     []int
 	feasibleAt    []int32
-	affine        bool // of the filters, InterPodAffinity has something to say
+	affine        bool // the filters include InterPodAffinity, and it has terms to check
 	insideScorers []scorer
 	insideAt      []int
 	rawScores     []int64 // of one node
 	survey        survey
 	totals        []int64 // of the feasible nodes
-	column        []int64 // one scorer's scores of them
+	column        []int64 // one scorer's scores of these nodes
 	passed        [][]bool
-	withheld      []withheld
-	rankedAt      []int32 // places of nodes that get a total in a ranking
-	fixed         []int32 // what is known of their totals
+	heldBack      []heldBack
+	rankedAt      []int32 // places of the feasible nodes of a ranking that are being scored
+	fixed         []int32 // the known parts of their totals
 
 	refused  []refusal
 	narrowed []fwk.NodeInfo
@@ -84,9 +87,9 @@ type search struct {
 	lists    []fwk.NodeScoreList
 	tally    tally
 
-	without string // the plugin that has no say in PreFilter, "" for none
+	without string // PreFilter skips this plugin; "" for none
 
-	plugins    []string // to be Placement.Plugins
+	plugins    []string // will be Placement.Plugins
 	pending    []string
 	absent     *fwk.Status
 	preFilters *fwk.PreFilterResult
@@ -97,16 +100,16 @@ func (c *search) init(p *Profile) {
 	c.skip = make([]bool, len(p.plugins))
 }
 
-// Nominations may be implemented by a PodNominator to save the question at every node.
+// Nominations may be implemented by a PodNominator. It saves a question for every node.
 type Nominations interface {
 	// AnyNominated reports whether any pod is nominated to any node.
 	AnyNominated() bool
 }
 
-// Keeper may be implemented by a PodNominator that knows better than the pods which of them a nominated pod yields to.
-// Without it these are the pods of higher priority.
+// Keeper may be implemented by a PodNominator that decides which pods must leave a nominated pod's capacity free.
+// Without it, the pods of lower priority must.
 type Keeper interface {
-	// KeepsFrom reports whether the room that is kept for a nominated pod is not free for another pod.
+	// KeepsFrom reports whether the capacity for a nominated pod is not free for the other pod.
 	KeepsFrom(nominated, other *v1.Pod) bool
 }
 
@@ -122,9 +125,9 @@ func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	c.verdict = nil
 	clear(c.refused)
-	clear(c.withheld)
+	clear(c.heldBack)
 	c.feasible, c.refused, c.narrowed = c.feasible[:0], c.refused[:0], c.narrowed[:0]
-	c.withheld = c.withheld[:0]
+	c.heldBack = c.heldBack[:0]
 	c.template, c.class, c.member, c.feasibleAt = nil, nil, nil, c.feasibleAt[:0]
 	c.survey.reset()
 	c.tally.reset()
@@ -132,9 +135,10 @@ func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	c.absent, c.preFilters = nil, nil
 }
 
-// Place finds the node for pod: PreFilter, the nominated node first, Filter from the start-th node on
-// (Placement.Next of the last search), PreScore, Score, NormalizeScore, weights. Of nodes of equal score
-// the one with the smallest name wins. state is empty before and belongs to the pod's cycle after.
+// Place finds the node for pod. It runs PreFilter, tries the nominated node, runs Filter from the node at index start
+// on, and then PreScore, Score and NormalizeScore, and applies the weights. start is Placement.Next of the last search.
+// If several nodes have the highest score, the one with the smallest name wins. state must be empty; afterwards it
+// belongs to the pod's cycle.
 func (p *Profile) Place(ctx context.Context, state fwk.CycleState, pod *v1.Pod, start int, trace *Trace) Placement {
 	c := &p.search
 	c.setPod(ctx, state, pod, trace)
@@ -145,7 +149,7 @@ func (p *Profile) Place(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	return c.place(start)
 }
 
-// place is Place once the search has begun.
+// place runs Place after setPod.
 func (c *search) place(start int) Placement {
 	nodes, err := c.p.stage.NodeInfos().List()
 	if err != nil {
@@ -196,7 +200,7 @@ func (c *search) place(start int) Placement {
 		if c.chooseByClass(nodes, &out) {
 			return out
 		}
-		c.class = nil // so that what went wrong is told of the plugin that comes first
+		c.class = nil // the other path reports the error of the first plugin that fails
 		c.survey.reset()
 	}
 	return c.choose(out)
@@ -208,7 +212,7 @@ func (c *search) refuseAll(out Placement) Placement {
 	return c.refuse(fwk.NewStatus(fwk.Unschedulable, "no node fits the pod"), out)
 }
 
-// fail ends a search in an error.
+// fail ends a search with an error.
 func (c *search) fail(status *fwk.Status, out Placement) Placement {
 	c.tally.add(status, 0)
 	out.Status = status
@@ -233,7 +237,7 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// blame notes the plugins that refused nodes.
+// blame records the plugins that refused nodes.
 func (c *search) blame() {
 	last := ""
 	for _, r := range c.refused {
@@ -248,8 +252,8 @@ func (c *search) blame() {
 	}
 }
 
-// nominated tries the node that an earlier cycle nominated the pod to, and says whether it is feasible. An
-// error there is left for the search over all nodes to meet.
+// nominated tries the node to which an earlier cycle nominated the pod, and reports whether it is feasible. It ignores
+// an error: the search over all nodes reports it.
 func (c *search) nominated() bool {
 	if c.pod.Status.NominatedNodeName == "" {
 		return false
@@ -274,7 +278,7 @@ func (c *search) nominated() bool {
 
 // filterAll filters the nodes that PreFilter left.
 func (c *search) filterAll(nodes []fwk.NodeInfo, start int) *fwk.Status {
-	var nominated []refusal // it was refused already; the search mostly meets it again
+	var nominated []refusal // refused already; the search mostly refuses it again
 	if len(c.refused) > 0 {
 		nominated = slices.Clone(c.refused)
 		c.refused = c.refused[:0]
@@ -295,9 +299,9 @@ func (c *search) filterAll(nodes []fwk.NodeInfo, start int) *fwk.Status {
 	return status
 }
 
-// NumFeasibleNodesToFind returns how many feasible nodes of nodes are enough, by kube-scheduler's formula:
-// percentage of them, but never fewer than 100; percentage 0 stands for 50 less one for every 125 nodes,
-// but at least 5.
+// NumFeasibleNodesToFind returns the number of feasible nodes after which a search may stop. The formula is
+// kube-scheduler's: percentage of the nodes, but at least 100. A percentage of 0 means 50 minus one for every 125
+// nodes, but at least 5.
 func NumFeasibleNodesToFind(percentage int32, nodes int) int {
 	const minNodes, minPercentage = 100, 5
 	if nodes < minNodes {

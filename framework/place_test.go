@@ -428,7 +428,7 @@ func TestHandleRunsPluginsAsPlaceDoes(t *testing.T) {
 	}
 }
 
-// nominator knows pods by the node they are nominated to.
+// nominator has pods by the node to which they are nominated.
 type nominator map[string][]fwk.PodInfo
 
 func (n nominator) NominatedPodsForNode(node string) []fwk.PodInfo                { return n[node] }

@@ -6,9 +6,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What a ranking asks of the nodes at some places, which are mostly those that have changed, and sometimes all.
+// This file keeps the memos of a ranking up to date. It visits the nodes at some places, mostly the changed ones.
 
-// findPlaceSurveyors notes the plugins that implement PlaceSurveyor.
+// findPlaceSurveyors collects the plugins that implement PlaceSurveyor.
 func (p *Profile) findPlaceSurveyors() {
 	for _, point := range []ExtensionPoint{Filter, Score} {
 		for _, name := range p.at[point] {
@@ -28,7 +28,7 @@ func (m *classes) everywhere(nodes int) []int32 {
 	return m.all[:nodes]
 }
 
-// distinct returns the places, each once. It is valid until the next call.
+// distinct returns the places without duplicates. The result is valid until the next call.
 func (m *classes) distinct(places []int32, nodes int) []int32 {
 	if len(m.seen) != nodes {
 		m.seen = make([]bool, nodes)
@@ -47,14 +47,14 @@ func (m *classes) distinct(places []int32, nodes int) []int32 {
 	return out
 }
 
-// follower follows the nodes that change, for a memo of all nodes.
+// follower tracks the changed nodes for a memo that has all nodes.
 type follower struct {
-	all   bool   // the memo had all nodes once
-	since uint64 // of World.Changed at the last call of changed
+	all   bool   // the memo has had all nodes
+	since uint64 // World.Changed's number at the last call of changed
 }
 
-// changed returns the places of the nodes that have changed since the last call, and which the memo has to take in now.
-// all reports that these are all nodes.
+// changed returns the places of the nodes that have changed since the last call. The memo must take them in now. all
+// reports whether these are all nodes.
 func (f *follower) changed(c *search, nodes int) (places []int32, all bool) {
 	places, now, known := c.p.world.Changed(f.since)
 	all = !f.all || !known || len(places) >= nodes
@@ -65,13 +65,13 @@ func (f *follower) changed(c *search, nodes int) (places []int32, all bool) {
 	return places, all
 }
 
-// learned is a follower for a memo that rehearsals write to: after a rehearsal all nodes are taken in again.
+// learned is a follower for a memo that rehearsals write to as well. After a rehearsal it returns all nodes.
 type learned struct {
 	follower
 	rehearsals uint64 // classes.rehearsals at the last call of behind
 }
 
-// behind returns the places of the nodes that have to be taken in.
+// behind returns the places of the nodes that the memo must take in.
 func (l *learned) behind(c *search, nodes int) []int32 {
 	if l.rehearsals != c.p.classes.rehearsals {
 		*l = learned{rehearsals: c.p.classes.rehearsals}
@@ -80,8 +80,8 @@ func (l *learned) behind(c *search, nodes int) []int32 {
 	return places
 }
 
-// learn has the pod's class filter the nodes that have changed, and plugins read them, so that after it none of them is
-// compared with what is known of it. It returns false if a plugin failed.
+// learn filters the changed nodes with the filters of the pod's class, and lets plugins read these nodes. Afterwards
+// the memo holds for every node without a check. It returns false if a plugin failed.
 func (c *search) learn(nodes []fwk.NodeInfo) bool {
 	m := &c.p.classes
 	if places := m.read.behind(c, len(nodes)); len(places) > 0 {
@@ -98,8 +98,8 @@ func (c *search) learn(nodes []fwk.NodeInfo) bool {
 	return true
 }
 
-// passes returns what the survey knows of the filters that stand apart from the class; all is false if one of these has
-// to be asked itself.
+// passes returns the survey's results for the filters outside the class. all is false if one of the filters has no
+// result.
 func (c *search) passes() (known [][]bool, all bool) {
 	known = c.passed[:0]
 	for _, i := range c.outsideAt {

@@ -14,13 +14,13 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// pluginResources is a field of a configuration that kube-scheduler's does not have: the resources that plugins read
-// and scheduling itself does not, each as an eventlog.OwnResource. They are in the log, and plugins read them by
-// SharedInformerFactory().ForResource.
+// pluginResources is a field of the configuration that kube-scheduler's does not have. It lists the resources that
+// plugins read besides the ones that scheduling reads, each as an eventlog.OwnResource. The log has their objects, and
+// plugins read them with SharedInformerFactory().ForResource.
 const pluginResources = "pluginResources"
 
-// cutField returns a configuration without one of our fields, and the field's JSON; nil if it does not have it. Then
-// the configuration is returned as it is.
+// cutField returns a configuration without one of our fields, and the field's JSON. If there is no such field, it
+// returns the configuration unchanged, and nil.
 func cutField(data []byte, name string) ([]byte, json.RawMessage, error) {
 	if !bytes.Contains(data, []byte(name)) {
 		return data, nil, nil
@@ -42,7 +42,7 @@ func cutField(data []byte, name string) ([]byte, json.RawMessage, error) {
 	return data, value, err
 }
 
-// cutPluginResources returns a configuration without the field pluginResources, and what it declares.
+// cutPluginResources returns a configuration without the field pluginResources, and the field's content.
 func cutPluginResources(data []byte) ([]byte, []eventlog.OwnResource, error) {
 	data, value, err := cutField(data, pluginResources)
 	if err != nil || value == nil {
@@ -64,15 +64,15 @@ func cutPluginResources(data []byte) ([]byte, []eventlog.OwnResource, error) {
 	return data, declared, nil
 }
 
-// addPluginResources writes what is declared into a configuration that is logged. There is no field if nothing is.
+// addPluginResources writes the declarations into a configuration for the log. It adds no field if there are none.
 func addPluginResources(tree any, declared []eventlog.OwnResource) {
 	if fields, ok := tree.(map[string]any); ok && len(declared) > 0 {
 		fields[pluginResources] = declared
 	}
 }
 
-// LoggedPluginResources returns the resources that a logged configuration declares; nil if it declares none, or cannot
-// be read.
+// LoggedPluginResources returns the resources that a logged configuration declares. It returns nil if there are none,
+// or if it cannot read the configuration.
 func LoggedPluginResources(logged []byte) []eventlog.OwnResource {
 	var config struct {
 		PluginResources []eventlog.OwnResource `json:"pluginResources"`
@@ -87,8 +87,8 @@ func LoggedPluginResources(logged []byte) []eventlog.OwnResource {
 	return declared
 }
 
-// DeclareReads adds to a configuration the resources that the enabled plugins say they read (Registry.Reads). Of a
-// resource that the configuration declares itself, or that several plugins read, all fields are kept.
+// DeclareReads adds the resources of Registry.Reads that the enabled plugins read to a configuration. If there are
+// several declarations of a resource, it merges their fields.
 func (r Registry) DeclareReads(cfg *Config) error {
 	declared := slices.Clone(cfg.PluginResources)
 	reading := map[string]bool{}
@@ -118,7 +118,7 @@ func (r Registry) DeclareReads(cfg *Config) error {
 	return nil
 }
 
-// merge adds a declaration to others.
+// merge adds a declaration to a list. It merges the fields of two declarations of one resource.
 func merge(declared []eventlog.OwnResource, read eventlog.OwnResource) ([]eventlog.OwnResource, error) {
 	for i := range declared {
 		d := &declared[i]

@@ -28,7 +28,7 @@ const (
 	PostBind   ExtensionPoint = "PostBind"
 )
 
-// pluginSets are the plugin sets of a profile by extension point, in the order in which a cycle comes by.
+// pluginSets returns the plugin sets of a profile by extension point, in the order in which a cycle reaches the points.
 func pluginSets(p *config.Plugins) []namedSet {
 	return []namedSet{
 		{PreEnqueue, &p.PreEnqueue},
@@ -46,7 +46,7 @@ func pluginSets(p *config.Plugins) []namedSet {
 	}
 }
 
-// unrunSets are the extension points of kube-scheduler's own pod group cycle, which is not run here.
+// unrunSets returns the extension points of kube-scheduler's own pod group cycle. This framework does not run them.
 func unrunSets(p *config.Plugins) []namedSet {
 	return []namedSet{
 		{"PlacementGenerate", &p.PlacementGenerate},
@@ -60,21 +60,20 @@ type namedSet struct {
 	set   *config.PluginSet
 }
 
-// pluginTable is what a profile's plugins are picked from: the instances by name, and the MultiPoint list.
+// pluginTable holds the instances of plugins by name, and the MultiPoint list. pick selects from it.
 type pluginTable struct {
 	built map[string]fwk.Plugin
 	multi []config.Plugin
 }
 
-// pick returns the plugins of one extension point in the order in which they run. The rules are
-// kube-scheduler's:
+// pick returns the plugins of one extension point in the order in which they run. The rules are kube-scheduler's:
 //
-//  1. plugins that both MultiPoint and the point's own list enable, in the order of the point's list: the
-//     user restated them to override something;
-//  2. the other plugins of MultiPoint that have this extension point and are not disabled for it;
-//  3. the rest of the point's own list.
+//  1. first the plugins that both MultiPoint and the point's own list enable, in the order of the point's list: the
+//     user listed them again to override something;
+//  2. then the other plugins of MultiPoint that implement this extension point and are not disabled for it;
+//  3. then the rest of the point's own list.
 //
-// Disabling "*" for the point leaves only its own list, in its own order.
+// If "*" is disabled for the point, only its own list runs, in its own order.
 func pick[T fwk.Plugin](t pluginTable, point ExtensionPoint, set config.PluginSet) ([]T, error) {
 	var own []string
 	for _, e := range set.Enabled {

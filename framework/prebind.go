@@ -9,8 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// podsInPreBind are the pods of a profile whose PreBind plugins are at work. Their number and how far they are differs
-// from run to run, and is in no log: within a cycle nobody sees them.
+// podsInPreBind has the pods of a profile whose PreBind plugins are running. They differ from run to run and are in no
+// log, so a cycle cannot see them.
 type podsInPreBind struct {
 	mu   sync.Mutex
 	pods map[types.UID]*podInPreBind
@@ -39,7 +39,7 @@ func (p *podsInPreBind) remove(uid types.UID) {
 	delete(p.pods, uid)
 }
 
-// podInPreBind is one of them: kube-scheduler's, but for cycles.
+// podInPreBind is one of these pods, as in kube-scheduler, except that a cycle cannot cancel it.
 type podInPreBind struct {
 	mu                 sync.Mutex
 	prebound, canceled bool
@@ -48,9 +48,9 @@ type podInPreBind struct {
 
 var _ fwk.PodInPreBind = (*podInPreBind)(nil)
 
-// CancelPod ends the context of the pod's PreBind plugins, unless they are done, and reports whether it is ended. The
-// bind fails with that reason then, and the pod is tried again after its backoff. Called from within a cycle it does
-// nothing and returns false: a pod that has to leave its node is a victim of the Decision, and evicted.
+// CancelPod cancels the context of the pod's PreBind plugins unless they are done, and reports whether it is canceled.
+// The bind then fails with the reason, and the pod is tried again after its backoff. Within a cycle it does nothing and
+// returns false: there a pod leaves its node only as a victim of the Decision.
 func (p *podInPreBind) CancelPod(reason string) bool {
 	if InsideCycle() {
 		return false
@@ -67,7 +67,7 @@ func (p *podInPreBind) CancelPod(reason string) bool {
 	return true
 }
 
-// MarkPrebound says that PreBind is done. It returns false if CancelPod came first.
+// MarkPrebound marks PreBind as done. It returns false if CancelPod came first.
 func (p *podInPreBind) MarkPrebound() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,13 +78,13 @@ func (p *podInPreBind) MarkPrebound() bool {
 	return true
 }
 
-// AddPodInPreBind has GetPodInPreBind return a pod. The binding cycle calls it before PreBind.
+// AddPodInPreBind makes GetPodInPreBind return the pod. The binding cycle calls it before PreBind.
 func (h *handle) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
 	h.inPreBind.add(uid, cancel)
 }
 
-// GetPodInPreBind returns the pod of that UID if its PreBind plugins are at work, nil otherwise, and nil within a
-// cycle.
+// GetPodInPreBind returns the pod with that UID if its PreBind plugins are running, nil otherwise. Within a cycle it
+// always returns nil.
 func (h *handle) GetPodInPreBind(uid types.UID) fwk.PodInPreBind {
 	if InsideCycle() {
 		return nil
@@ -95,5 +95,5 @@ func (h *handle) GetPodInPreBind(uid types.UID) fwk.PodInPreBind {
 	return nil
 }
 
-// RemovePodInPreBind ends what AddPodInPreBind began.
+// RemovePodInPreBind undoes AddPodInPreBind.
 func (h *handle) RemovePodInPreBind(uid types.UID) { h.inPreBind.remove(uid) }

@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// TestAPodInPreBindCanBeCanceled has a pod's PreBind canceled: while it works, in a cycle, and when it is done.
+// TestAPodInPreBindCanBeCanceled cancels a pod's PreBind while it works, in a cycle, and when it is done.
 func TestAPodInPreBindCanBeCanceled(t *testing.T) {
 	var h fwk.Handle
 	pod := podNamed("p")
@@ -68,7 +68,7 @@ func TestAPodInPreBindCanBeCanceled(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsPreboundCannotBeCanceled keeps what GetPodInPreBind has returned for longer.
+// TestAPodThatIsPreboundCannotBeCanceled keeps the result of GetPodInPreBind beyond PreBind.
 func TestAPodThatIsPreboundCannotBeCanceled(t *testing.T) {
 	var kept fwk.PodInPreBind
 	var h fwk.Handle
@@ -85,5 +85,5 @@ func TestAPodThatIsPreboundCannotBeCanceled(t *testing.T) {
 	}
 }
 
-// call stands for a function of a cycle that calls plugins.
+// call imitates a function of a cycle that calls plugins.
 func (*search) call(do func()) { do() }

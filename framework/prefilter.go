@@ -9,9 +9,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// preFilter runs the PreFilter plugins and decides which Filter plugins are to run. A plugin that answers
-// Unschedulable does not stop the others, so that preemption finds their state ready; its answer stands if
-// nothing worse comes.
+// preFilter runs the PreFilter plugins and selects the Filter plugins to run. A plugin that answers Unschedulable does
+// not stop the others, so that preemption finds their state ready. Its answer is the result unless a later plugin gives
+// a worse one.
 func (c *search) preFilter(nodes []fwk.NodeInfo) *fwk.Status {
 	clear(c.skip)
 	status := c.runPreFilters(nodes)
@@ -28,7 +28,7 @@ func (c *search) preFilter(nodes []fwk.NodeInfo) *fwk.Status {
 	return status
 }
 
-// noteSkipped tells the cycle's state which Filter plugins are left out.
+// noteSkipped records in the cycle's state which Filter plugins to skip.
 func (c *search) noteSkipped(state fwk.CycleState) {
 	own, isOwn := state.(*CycleState)
 	if isOwn {
@@ -105,14 +105,14 @@ func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
 	return unschedulable
 }
 
-// traceLeftOut notes in the trace which nodes the plugin has left out, of which the tally has the number.
+// traceLeftOut records in the trace the nodes that the plugin has excluded. The tally has only their number.
 func (c *search) traceLeftOut(nodes []fwk.NodeInfo, plugin, reason string) {
 	if c.trace != nil {
 		c.trace.leftOut(nodes, c.narrowed, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason).WithPlugin(plugin))
 	}
 }
 
-// runPreFilter asks the plugin, or recalls what it answered for another pod of the template.
+// runPreFilter calls the plugin, or recalls its answer for an earlier pod of the template.
 func (c *search) runPreFilter(e entry[fwk.PreFilterPlugin], nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if c.template == nil || !c.p.prepared[e.id] && !(c.claimless && c.p.claimless[e.id]) {
 		return e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
@@ -129,7 +129,7 @@ func (c *search) runPreFilter(e entry[fwk.PreFilterPlugin], nodes []fwk.NodeInfo
 	return result, status
 }
 
-// nothingLeft is the answer when the PreFilter plugins, between them, left no node eligible.
+// nothingLeft returns the status if the PreFilter plugins together left no node eligible.
 func (c *search) nothingLeft(narrowing []string) *fwk.Status {
 	msg := "node(s) didn't satisfy plugin " + narrowing[0]
 	if len(narrowing) > 1 {
@@ -142,7 +142,7 @@ func (c *search) nothingLeft(narrowing []string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, msg)
 }
 
-// existing puts the nodes that PreFilter left into c.narrowed, in the order of their names, and counts them.
+// existing puts the nodes that PreFilter left into c.narrowed, sorted by name, and returns their number.
 func (c *search) existing() int64 {
 	c.narrowed = c.narrowed[:0]
 	for _, name := range sets.List(c.preFilters.NodeNames) {

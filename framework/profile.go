@@ -13,9 +13,8 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Profile is one profile of the configuration brought to life: its plugins, in order, and the code that
-// runs them. It holds no state of the scheduler's, only memory that is used again from cycle to cycle; it
-// must be used by one goroutine at a time.
+// Profile is one profile of the configuration with its plugins, in order, and the code that runs them. It holds no
+// scheduler state, only memory that is reused from cycle to cycle. Only one goroutine at a time may use it.
 type Profile struct {
 	name       string
 	percentage int32
@@ -32,22 +31,24 @@ type Profile struct {
 	preScore   []entry[fwk.PreScorePlugin]
 	score      []scorer
 	reserve    []entry[fwk.ReservePlugin]
-	lasting    []entry[fwk.ReservePlugin] // of reserve, those that keep what they reserve
+	lasting    []entry[fwk.ReservePlugin] // the part of reserve that keeps its own reservations
 	permit     []entry[fwk.PermitPlugin]
 	preBind    []entry[fwk.PreBindPlugin]
 	bind       []entry[fwk.BindPlugin]
 	postBind   []entry[fwk.PostBindPlugin]
 	signers    []entry[fwk.SignPlugin]
-	unsigned   []int // ids of plugins that cannot sign: with any, no pod is signed
+	unsigned   []int // ids of plugins that cannot sign: if there is any, no pod is signed
 
 	ids          map[string]int // plugin ids by name
-	prepared     []bool         // by plugin id: in preparesByTemplate
-	claimless    []bool         // by plugin id: in skipsClaimless
+	prepared     []bool         // by plugin id: it is in preparesByTemplate
+	claimless    []bool         // by plugin id: it is in skipsClaimless
 	groupClaims  bool           // pods may have the claims of their PodGroup
-	apart        []bool         // by plugin id: the plugin stands apart from every class
+	apart        []bool         // by plugin id: the plugin is outside every class
 	bindingCycle bool           // some plugin takes part in binding cycles
-	unranked     bool           // what some plugin says of a node may change though the node does not
-	uncounted    bool           // so may what some plugin says of a pod before nodes are looked at, see Count
+	// unranked: some plugin's answer about a node may change although the node does not.
+	unranked bool
+	// uncounted: the same, or a plugin's PreFilter may change its answer about a pod; see Count.
+	uncounted bool
 
 	placeSurveyors []PlaceSurveyor
 
@@ -56,13 +57,13 @@ type Profile struct {
 	classes classes
 
 	evaluations, apartEvaluations int
-	reservedAsked                 int // how often it was asked whether a ranked node is reserved
-	ranked                        int // how often a node was filtered and scored for a ranking
-	grouped                       int // searches that were made by groups
+	reservedAsked                 int // calls of Reserved.Why about ranked nodes
+	ranked                        int // nodes filtered and scored for a ranking
+	grouped                       int // searches that used groups
 }
 
-// entry is a plugin with what would cost a call or a map look-up to ask again: its name, and its number
-// among the profile's plugins.
+// entry is a plugin with its name and its number among the profile's plugins. Asking the plugin again would cost a
+// call, or a map look-up.
 type entry[T any] struct {
 	plugin T
 	name   string
@@ -75,10 +76,15 @@ type scorer struct {
 	weight int64
 }
 
-// NewProfile builds the plugins of cfg, which LoadConfig returned, with the registry's factories, in the
-// order of their names. ctx is for the life of the plugins; see Quiet. It fails as kube-scheduler does: on a
-// plugin that does not exist or fails to start, one enabled twice or where it does not belong, repeated
-// arguments, weights that could overflow, no or several QueueSort plugins, no Bind plugin.
+// NewProfile builds the plugins of cfg with the registry's factories, in the order of their names. cfg comes from
+// LoadConfig. ctx lives as long as the plugins; see Quiet.
+//
+// It returns an error where kube-scheduler does:
+//
+//   - a plugin does not exist, fails to start, is enabled twice, or does not implement the extension point;
+//   - a plugin has arguments twice;
+//   - weights could overflow;
+//   - there is not exactly one QueueSort plugin, or no Bind plugin.
 func NewProfile(ctx context.Context, registry Registry, cfg config.KubeSchedulerProfile, world World) (*Profile,
 	error) {
 	p, err := newProfile(ctx, registry, &cfg, world)
@@ -124,7 +130,7 @@ func newProfile(ctx context.Context, registry Registry, cfg *config.KubeSchedule
 	return p, nil
 }
 
-// build makes an instance of every plugin that is enabled anywhere.
+// build creates an instance of every plugin that is enabled for any extension point.
 func (p *Profile) build(ctx context.Context, registry Registry, cfg *config.KubeSchedulerProfile) error {
 	args := make(map[string]runtime.Object, len(cfg.PluginConfig))
 	for _, c := range cfg.PluginConfig {
@@ -146,7 +152,7 @@ func (p *Profile) build(ctx context.Context, registry Registry, cfg *config.Kube
 	return nil
 }
 
-// enabledNames returns the names of the plugins enabled at any point, sorted.
+// enabledNames returns the names of the plugins that are enabled for any extension point, sorted.
 func enabledNames(plugins *config.Plugins) []string {
 	names := make(map[string]bool)
 	for _, e := range plugins.MultiPoint.Enabled {
@@ -160,7 +166,7 @@ func enabledNames(plugins *config.Plugins) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// arrange sorts the plugins into the extension points.
+// arrange fills the list of plugins of each extension point.
 func (p *Profile) arrange(cfg *config.Plugins) error {
 	t := pluginTable{built: p.plugins, multi: cfg.MultiPoint.Enabled}
 	ids := make(map[string]int, len(p.plugins))
@@ -212,7 +218,7 @@ func (p *Profile) arrange(cfg *config.Plugins) error {
 	return nil
 }
 
-// orderPermit puts the plugins that permit last behind the others.
+// orderPermit moves the plugins that implement PermitsLast behind the others.
 func (p *Profile) orderPermit() {
 	last := func(e entry[fwk.PermitPlugin]) int {
 		if _, ok := e.plugin.(PermitsLast); ok {
@@ -246,8 +252,8 @@ func fill[T fwk.Plugin](
 	return nil
 }
 
-// scoreWeights returns the weight of every Score plugin. A weight of 0 is 1; the Score list's own weight
-// counts before MultiPoint's; a total that could leave int64 is refused.
+// scoreWeights returns the weight of every Score plugin. A weight of 0 counts as 1. The weight in the Score list
+// precedes the weight in MultiPoint. It returns an error if a total score could overflow an int64.
 func scoreWeights(t pluginTable, set config.PluginSet) (map[string]int64, error) {
 	weights := make(map[string]int64)
 	var total int64
@@ -279,17 +285,17 @@ func addWeight(total, w int64) (int64, error) {
 	return total + w*fwk.MaxScore, nil
 }
 
-// Name returns the schedulerName that pods choose the profile by.
+// Name returns the schedulerName with which pods choose the profile.
 func (p *Profile) Name() string { return p.name }
 
-// PercentageOfNodesToScore returns the percentage of nodes that have to be found feasible before the search
-// stops, 0 to 100; 0 stands for kube-scheduler's formula, which goes by the number of nodes.
+// PercentageOfNodesToScore returns the percentage of nodes that must be feasible before the search stops, 0 to 100. 0
+// selects kube-scheduler's formula, which depends on the number of nodes.
 func (p *Profile) PercentageOfNodesToScore() int32 { return p.percentage }
 
 // Less returns the order of the scheduling queue.
 func (p *Profile) Less() fwk.LessFunc { return p.queueSort.Less }
 
-// PreEnqueue returns the plugins that a pod has to pass to enter the queue, in order.
+// PreEnqueue returns the plugins that decide whether a pod may enter the queue, in order.
 func (p *Profile) PreEnqueue() []fwk.PreEnqueuePlugin { return p.preEnqueue }
 
 // Plugins returns the names of the plugins of an extension point, in the order in which they run.
@@ -300,19 +306,19 @@ func (p *Profile) Has(point ExtensionPoint, plugin string) bool {
 	return slices.Contains(p.at[point], plugin)
 }
 
-// Plugin returns the instance of that name, nil if the profile has none.
+// Plugin returns the instance with that name, nil if the profile has none.
 func (p *Profile) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
-// Evaluations returns how often the filters were run on a node since the profile was made: the work that
-// tests and benchmarks count. apart is how often one that stands apart from classes was asked about one node.
+// Evaluations returns two counts since the profile was created, for tests and benchmarks. filters counts the nodes on
+// which the filters ran. apart counts the nodes about which a filter outside the class was asked.
 func (p *Profile) Evaluations() (filters, apart int) { return p.evaluations, p.apartEvaluations }
 
-// Handle returns what the profile's plugins were given.
+// Handle returns the handle that the profile's plugins received.
 func (p *Profile) Handle() Handle { return p.handle }
 
-// Hints returns, by plugin name, the events that may make pods schedulable that the plugin refused. A
-// plugin in it with no events waits for none; a nil QueueingHintFn means that the event always may. A
-// plugin that does not say is given every event. Plugins that can refuse a pod are in it, others are not.
+// Hints returns, by plugin name, the events that may make pods schedulable that the plugin refused. It has an entry for
+// each plugin that can refuse a pod. An entry without events means that the plugin waits for none. A nil QueueingHintFn
+// means that the event always may help. A plugin without EventsToRegister gets every event.
 func (p *Profile) Hints() (map[string][]fwk.ClusterEventWithHint, error) {
 	hints := make(map[string][]fwk.ClusterEventWithHint)
 	var errs []error

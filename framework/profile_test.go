@@ -126,7 +126,7 @@ func TestWeightsAreOneByDefaultAndThePointsOwnWin(t *testing.T) {
 }
 
 func TestWeightsWhoseTotalCouldOverflowAreRefused(t *testing.T) {
-	// Weights are int32: it would take 40 million plugins to get there by NewProfile.
+	// Weights are int32: NewProfile would need 40 million plugins for this.
 	if _, err := addWeight(fwk.MaxTotalScore-99, 1); err == nil {
 		t.Error("a total beyond int64 is accepted")
 	}

@@ -8,84 +8,83 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// A ranking is the answer of a whole search for the pods of one template: which nodes are feasible, why the others are
-// not, and which is best. It is updated from search to search. A node that has changed since is filtered and scored
-// again, and gets its new place in a time that grows with the logarithm of the number of nodes. Other nodes are not
-// looked at.
+// A ranking has the result of a whole search for the pods of one template: which nodes are feasible, why the others are
+// not, and which is best. Each search updates it. The search filters and scores again only the nodes that have changed,
+// and moves each to its new place in a time logarithmic in the number of nodes. It does not visit other nodes.
 //
-// Invariant: after update the best place is the node that a search without a ranking would find: the one with the
-// highest total of the weighted, normalized scores, and of equals the first by name, which is the first in the list.
+// Invariant: after update the best place is the node that a search without a ranking would find. It has the highest
+// total of the weighted, normalized scores. Ties go to the first node of the list, which is sorted by name.
 //
-// A pod that is like no other has a ranking of its own, which is forgotten at once.
+// A pod whose template is new uses a ranking that is forgotten at once.
 //
 // A normalized score depends on the scores of the other feasible nodes. For plugins in normalizedByHighest it depends
-// on the highest of them alone, and when that changes, all totals are computed again. Example: TaintToleration counts
-// the taints that the pod does not tolerate, and the highest count is 3. When the only node with 3 is feasible no more,
-// the highest is 2, and the total of every node may change. With any other plugin that normalizes there is no ranking.
+// only on the highest of them. When the highest changes, all totals are computed again. Example: TaintToleration counts
+// the taints that the pod does not tolerate, and the highest count is 3. When the only node with 3 is no longer
+// feasible, the highest is 2, and every total may change. Other plugins that normalize rule a ranking out.
 //
-// What is reserved for others is no part of it. It is asked of feasible nodes in every search, see Reserved, and the
-// best place is that of the nodes that are left.
+// Reservations are not part of a ranking. Every search asks about the feasible nodes, see Reserved, and takes the best
+// of the nodes that are left.
 //
-// Nor is there a ranking while InterPodAffinity filters or scores for the pod. Where pods have affinity it skips those
-// that no term concerns, and these have rankings.
+// There is no ranking while InterPodAffinity filters or scores for the pod. It skips pods that no affinity term
+// concerns, and these pods do have rankings.
 
-// normalizedByHighest are the plugins whose NormalizeScore gives a node what follows from its raw score and the highest
-// one. TestScoresNormalizedByTheHighest compares.
+// normalizedByHighest lists the plugins whose NormalizeScore depends only on the node's raw score and the highest one.
+// TestScoresNormalizedByTheHighest checks that.
 var normalizedByHighest = []string{names.TaintToleration, names.NodeAffinity, names.DynamicResources}
 
-// maxRankingBytes bounds the memory of a profile's rankings. A node takes some 8.3 bytes in each, and 4 more for each
-// plugin that normalizes scores. So there is room for a thousand rankings of 15,000 nodes, or three hundred of 50,000.
-// When there are too many, the one that was not used for longest goes. leastRankings may be kept in any case, and never
-// more than maxTemplates: each also takes some KiB that do not depend on the nodes.
+// maxRankingBytes bounds the memory of a profile's rankings. A node takes some 8.3 bytes in each ranking, and 4 more
+// for each plugin that normalizes scores. That is enough for a thousand rankings of 15,000 nodes, or three hundred of
+// 50,000. When the bound is reached, the least recently used ranking is dropped. At least leastRankings are kept in any
+// case, and at most maxTemplates, because each ranking also takes some KiB besides the nodes.
 const (
 	maxRankingBytes = 128 << 20
 	leastRankings   = 16
 )
 
-// ranking is that of a template.
+// ranking is the ranking of one template.
 type ranking struct {
 	used    uint64 // classes.clock at the last use
-	filters []int  // ids of the plugins that it was made with; with others it begins empty
+	filters []int  // ids of the plugins that it was built with; with others it starts empty
 	scorers []int
 
 	nodes follower // all: all nodes are ranked
 
-	totals   maxTree // by node, as World.Lister lists them; unranked if the node is not feasible
-	refusal  []int32 // by node: the number of the reason in refused, 0 if it is feasible
+	totals   maxTree // by place in World.Lister; unranked if the node is not feasible
+	refusal  []int32 // by place: the number of the reason in refused, 0 if the node is feasible
 	refused  refusals
 	feasible int
 	scales   []scale // of the scorers that normalize, in their order
 }
 
-// unranked is below every total. maxTotal is the highest total that there may be where pods are ranked, because totals
-// have 32 bits: with weights that add up to more than 21 million there are no rankings.
+// unranked is below every total. maxTotal is the highest total that a ranking allows, because totals have 32 bits. If
+// the weights add up to more than 21 million, there are no rankings.
 const (
 	unranked = math.MinInt32
 	maxTotal = math.MaxInt32
 )
 
-// scale is the range of the raw scores that a plugin gives to feasible nodes.
+// scale has the range of the raw scores that a plugin gives to feasible nodes.
 type scale struct {
-	scorer  int             // its place among the scorers
-	raw     []int32         // by node; nil as long as all are 0
-	count   map[int32]int   // the feasible nodes whose raw score is not 0, by raw score
-	highest int32           // of count; 0 if none is above
-	value   map[int32]int32 // normalized and weighted, by raw score, for this highest; filled as asked
-	before  map[int32]int32 // if moved: value, for the highest before
-	moved   bool            // highest has changed in the update under way
-	beside  int32           // the highest of the nodes that are not withheld in the search under way
+	scorer  int             // its index among the scorers
+	raw     []int32         // by place; nil as long as all are 0
+	count   map[int32]int   // by raw score, without 0: the number of feasible nodes
+	highest int32           // the highest raw score in count, but at least 0
+	value   map[int32]int32 // by raw score: normalized and weighted, for this highest; filled on demand
+	before  map[int32]int32 // if moved: value for the previous highest
+	moved   bool            // highest has changed in the current update
+	beside  int32           // the highest of the nodes that are not held back in the current search
 }
 
-// rank finds the best node by the ranking of the pod's template, or by one that is made for this pod if it is the
-// first of its template. It returns false if this search cannot use a ranking. Nothing has changed then, except that
-// PreScore may have run.
+// rank finds the best node from the ranking of the pod's template. If the pod is the first of its template, it builds a
+// ranking for this pod only. It returns false if this search cannot use a ranking. Then nothing has changed, except
+// that PreScore may have run.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	if !c.rankable(len(nodes)) {
 		return false
 	}
 	r := c.p.classes.rankingOf(c.template)
 	all := c.feasible
-	c.feasible = nodes // the plugins that score in classes look at none of them
+	c.feasible = nodes // the plugins that score in classes read none of them
 	status := c.preScore()
 	c.feasible = all
 	if status != nil || !r.fits(c, len(nodes)) {
@@ -104,17 +103,17 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 		return false
 	}
 	r.refused.count(&c.tally)
-	for i := range c.withheld {
-		c.tally.add(c.withheld[i].status, 1)
+	for i := range c.heldBack {
+		c.tally.add(c.heldBack[i].status, 1)
 	}
-	left := r.feasible - len(c.withheld)
+	left := r.feasible - len(c.heldBack)
 	out.Evaluated, out.Feasible = int64(len(nodes)), int64(left)
 	if left == 0 {
 		c.refuseEach(nodes, out, func(at int) *fwk.Status {
 			if status := r.refused.of(r.refusal[at]); status != nil {
 				return status
 			}
-			return c.withheldAt(at)
+			return c.heldBackAt(at)
 		})
 		return true
 	}
@@ -133,7 +132,7 @@ func (c *search) rankable(nodes int) bool {
 		NumFeasibleNodesToFind(c.p.percentage, nodes) >= nodes
 }
 
-// refuseEach ends a search in which the node at each place was refused with the status that why gives.
+// refuseEach ends a search that refused all nodes. why returns the status for the node at a place.
 func (c *search) refuseEach(nodes []fwk.NodeInfo, out *Placement, why func(at int) *fwk.Status) {
 	for i := range nodes {
 		at := (out.Next + i) % len(nodes)
@@ -142,8 +141,8 @@ func (c *search) refuseEach(nodes []fwk.NodeInfo, out *Placement, why func(at in
 	*out = c.refuseAll(*out)
 }
 
-// rankingOf returns the ranking of the template, which may be empty. The first pod of a template, which may be the
-// last, has one that is forgotten.
+// rankingOf returns the ranking of the template, which may be empty. The first pod of a template may be the last, so
+// its ranking is forgotten.
 func (m *classes) rankingOf(t *template) *ranking {
 	if !t.again {
 		m.passing.nodes.all = false
@@ -162,7 +161,7 @@ func (m *classes) rankingOf(t *template) *ranking {
 	return r
 }
 
-// boundRankings drops the rankings that were not used for longest until the others are within the bound.
+// boundRankings drops the least recently used rankings until the others are within the bound.
 func (m *classes) boundRankings() {
 	sum := 0
 	// any order: a sum
@@ -176,11 +175,11 @@ func (m *classes) boundRankings() {
 	}
 }
 
-// bytes is how much memory the ranking may take by nodes.
+// bytes returns the memory that the ranking may take for nodes.
 func (r *ranking) bytes() int { return r.totals.bytes() + 4*len(r.refusal)*(1+len(r.scales)) }
 
-// fits reports whether the plugins that score allow a ranking. If other plugins filter or score than before, the
-// ranking begins empty.
+// fits reports whether the scorers allow a ranking. If the filters or scorers differ from the earlier ones, the ranking
+// becomes empty.
 func (r *ranking) fits(c *search, nodes int) bool {
 	if len(r.refusal) == nodes && sameIDs(r.filters, c.filters, func(e entry[fwk.FilterPlugin]) int { return e.id }) &&
 		sameIDs(r.scorers, c.scorers, func(s scorer) int { return s.id }) {
@@ -211,8 +210,8 @@ func (r *ranking) fits(c *search, nodes int) bool {
 	return true
 }
 
-// update looks at the nodes that have changed and gives them their places. It returns false if a plugin failed, or gave
-// a score that it may not give.
+// update filters and scores the changed nodes and moves them to their new places. It returns false if a plugin failed
+// or gave a score out of range.
 func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 	places, anew := r.nodes.changed(c, len(nodes))
 	r.nodes.all = false // until all is done
@@ -254,7 +253,7 @@ func (r *ranking) reset() {
 	r.begin()
 }
 
-// begin forgets what is counted of nodes, and leaves what is said of each one.
+// begin resets the counts of nodes. It keeps the refusal of each node.
 func (r *ranking) begin() {
 	r.refused.reset()
 	r.feasible, r.nodes.all = 0, false
@@ -267,7 +266,7 @@ func (r *ranking) begin() {
 	}
 }
 
-// forget takes back what is noted of a node, except for its total.
+// forget removes a node from all counts. Its total stays in the tree.
 func (r *ranking) forget(at int32) {
 	if i := r.refusal[at]; i != 0 {
 		r.refused.drop(i)
@@ -279,8 +278,8 @@ func (r *ranking) forget(at int32) {
 	}
 }
 
-// look filters and scores the nodes at places. It leaves in c.rankedAt those that are feasible, and in c.fixed, for
-// each of these, the part of its total that does not depend on other nodes.
+// look filters and scores the nodes at places. It leaves the feasible ones in c.rankedAt. c.fixed has, for each of
+// these, the part of its total that does not depend on other nodes.
 func (r *ranking) look(c *search, nodes []fwk.NodeInfo, places []int32) bool {
 	c.surveyFilters(nodes, onlyAt(places))
 	c.p.ranked += len(places)
@@ -342,7 +341,7 @@ func (r *ranking) scoreAll(c *search, nodes []fwk.NodeInfo) bool {
 	return true
 }
 
-// move gives the nodes at places their new totals, which complete has made, in the tree, one after the other.
+// move sets the totals of the nodes at places in the tree, one by one. complete has computed them.
 func (r *ranking) move(c *search, places []int32) {
 	for _, at := range places {
 		if r.refusal[at] != 0 {
@@ -354,7 +353,7 @@ func (r *ranking) move(c *search, places []int32) {
 	}
 }
 
-// write gives the nodes at places their new totals, which complete has made. The tree has to be built after it.
+// write sets the totals of the nodes at places, which complete has computed. Afterwards the tree must be built.
 func (r *ranking) write(c *search, places []int32) {
 	numbers := r.totals.numbers()
 	if len(places) > len(c.rankedAt) {
@@ -367,7 +366,7 @@ func (r *ranking) write(c *search, places []int32) {
 	}
 }
 
-// shift changes the totals of the nodes that are not at places, now that another raw score is the highest.
+// shift adjusts the totals of the nodes that are not at places to the new highest raw score.
 func (r *ranking) shift(c *search, places []int32) bool {
 	numbers := r.totals.numbers()
 	for _, at := range places {
@@ -393,8 +392,8 @@ func (r *ranking) shift(c *search, places []int32) bool {
 	return true
 }
 
-// complete makes the totals of the nodes of c.rankedAt in c.fixed: it adds what depends on other nodes. It returns
-// false if a normalized score is out of range.
+// complete completes the totals in c.fixed: it adds the parts that depend on other nodes. It returns false if a
+// normalized score is out of range.
 func (r *ranking) complete(c *search) bool {
 	for i := range r.scales {
 		s := &r.scales[i]
@@ -421,7 +420,7 @@ func (s *scale) rawAt(at int32) int32 {
 	return s.raw[at]
 }
 
-// note takes note of the raw scores of feasible nodes. It returns false if one is too large to be kept.
+// note records the raw scores of feasible nodes. It returns false if one does not fit into 32 bits.
 func (s *scale) note(places []int32, scores []int64, nodes int) bool {
 	for i, at := range places {
 		raw := int32(scores[i])
@@ -441,7 +440,7 @@ func (s *scale) note(places []int32, scores []int64, nodes int) bool {
 	return true
 }
 
-// forget takes back what is noted of a feasible node.
+// forget removes a feasible node's raw score from the counts.
 func (s *scale) forget(at int32) {
 	raw := s.rawAt(at)
 	if raw == 0 {
@@ -452,9 +451,9 @@ func (s *scale) forget(at int32) {
 	}
 }
 
-// rescale finds the highest raw score again, and reports whether it has changed.
+// rescale finds the highest raw score and reports whether it has changed.
 func (s *scale) rescale() bool {
-	highest := int32(0) // as helper.DefaultNormalizeScore has it
+	highest := int32(0) // the start value of helper.DefaultNormalizeScore
 	// any order: a maximum
 	for raw := range s.count {
 		highest = max(highest, raw)
@@ -468,8 +467,8 @@ func (s *scale) rescale() bool {
 	return true
 }
 
-// weighted returns the plugin's normalized score for a raw score, given the highest one, times the plugin's weight. It
-// returns false if the plugin failed, or gave a score that it may not give.
+// weighted returns the plugin's normalized score for a raw score, times the plugin's weight. It returns false if the
+// plugin failed or gave a score out of range.
 func (s *scale) weighted(c *search, raw int32) (int32, bool) {
 	if value, ok := s.value[raw]; ok {
 		return value, true
@@ -481,7 +480,7 @@ func (s *scale) weighted(c *search, raw int32) (int32, bool) {
 	return value, ok
 }
 
-// weightedBy is weighted, given another highest raw score.
+// weightedBy is weighted for a given highest raw score.
 func (s *scale) weightedBy(c *search, raw, highest int32) (int32, bool) {
 	by := &c.scorers[s.scorer]
 	score, ok := c.normalizedBeside(by, int64(raw), int64(highest))
@@ -491,7 +490,7 @@ func (s *scale) weightedBy(c *search, raw, highest int32) (int32, bool) {
 	return int32(score * by.weight), true
 }
 
-// normalizedBeside asks a plugin of normalizedByHighest to normalize a raw score, given the highest one.
+// normalizedBeside lets a plugin of normalizedByHighest normalize a raw score, given the highest one.
 func (c *search) normalizedBeside(s *scorer, raw, highest int64) (int64, bool) {
 	list := fwk.NodeScoreList{{Score: raw}, {Score: highest}}
 	status := s.plugin.ScoreExtensions().NormalizeScore(c.ctx, c.state, c.pod, list)

@@ -11,8 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Event is what a plugin records about an object with the handle's EventRecorder, as kube-scheduler's recorder would
-// write it.
+// Event is an event that a plugin records with the handle's EventRecorder, as kube-scheduler's recorder would write it.
 type Event struct {
 	Regarding v1.ObjectReference
 	Related   *v1.ObjectReference // nil for none
@@ -21,25 +20,25 @@ type Event struct {
 	Action    string
 	Note      string
 	Reporter  string // the profile's name
-	// InCycle says that it was recorded within a cycle, see InsideCycle.
+	// InCycle is set if the event was recorded within a cycle, see InsideCycle.
 	InCycle bool
-	// After is the last entry of the log that was decided, or being decided, when the event was recorded. The event
-	// must not be written before that entry is durable.
+	// After is the last log entry that was decided, or in decision, when the plugin recorded the event. The event must
+	// not be written before that entry is durable.
 	After uint64
 }
 
-// EventSink takes what plugins record. Its methods may be called by several goroutines, and must not wait.
+// EventSink receives the events that plugins record. Several goroutines may call its methods, which must not block.
 type EventSink interface {
 	Record(Event)
-	// Drop is told of an event that is not written, and why.
+	// Drop receives the reason why an event is not written.
 	Drop(why error)
 }
 
-// recorder passes what a profile's plugins record on to its World.
+// recorder passes the events of a profile's plugins to the sink of its World.
 type recorder struct{ p *Profile }
 
-// Eventf implements events.EventRecorder. What kube-scheduler's recorder logs and passes over is dropped likewise: an
-// event regarding nil, or an object without a kind, and a type that is not Normal or Warning.
+// Eventf implements events.EventRecorder. It drops the same events as kube-scheduler's recorder: an event regarding nil
+// or an object without a kind, and a type other than Normal and Warning.
 func (r recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
 	if r.p.world.Events == nil {
 		return
@@ -62,11 +61,11 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventtype, reason, a
 		Regarding: *of, Type: eventtype, Reason: reason, Action: action, Note: fmt.Sprintf(note, args...),
 		Reporter: r.p.name, InCycle: InsideCycle(),
 	}
-	if related != nil { // one without a kind is left out, as in kube-scheduler
+	if related != nil { // dropped without a kind, as in kube-scheduler
 		e.Related, _ = reference.GetReference(scheme.Scheme, related)
 	}
 	sink.Record(e)
 }
 
-// WithLogger returns the recorder itself: it logs nothing.
+// WithLogger returns the recorder itself, because it logs nothing.
 func (r recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }

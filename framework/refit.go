@@ -10,11 +10,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Refit asks whether a pod that is on its node would fit there by what it requests now: PreFilter, and Filter of that
-// node as if the pod were not on it. No other node is looked at, and for PostFilter plugins no other node can help. No
-// room is kept from the pod by a reservation, because the node counts what it requests already.
+// Refit checks whether a pod on a node fits there with its current requests. It runs PreFilter, and Filter for that
+// node without the pod. It visits no other node, and PostFilter plugins learn that no other node can help. Reservations
+// do not matter, because the node already counts the pod's requests.
 //
-// The answer is that of Place. state is empty before and belongs to the pod's cycle after.
+// It returns a Placement as Place does. state must be empty; afterwards it belongs to the pod's cycle.
 func (p *Profile) Refit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) Placement {
 	c := &p.search
 	c.setPod(ctx, state, pod, trace)
@@ -23,7 +23,7 @@ func (p *Profile) Refit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	return c.refit()
 }
 
-// refit is Refit once the search has begun.
+// refit runs Refit after setPod.
 func (c *search) refit() (out Placement) {
 	nodes, err := c.p.stage.NodeInfos().List()
 	if err != nil {
@@ -41,7 +41,8 @@ func (c *search) refit() (out Placement) {
 		return c.refuse(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "PreFilter left the pod's node out"), out)
 	}
 	c.trace.forgetLeftOut()
-	c.tally.reset() // plugins that left other nodes out, such as NodeName, have refused nothing
+	// Plugins that excluded other nodes, such as NodeName, have refused nothing.
+	c.tally.reset()
 	c.plugins = c.plugins[:0]
 	own, err := c.p.stage.NodeInfos().Get(name)
 	if err != nil {
@@ -68,7 +69,7 @@ func (c *search) refit() (out Placement) {
 	return c.refuseAll(out)
 }
 
-// refuseNode ends a search for a pod on a node in that the node is out of the question.
+// refuseNode ends a search for a pod whose own node is impossible.
 func (c *search) refuseNode(why string, out Placement) Placement {
 	status := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(names.DeferredPodScheduling)
 	c.tally.add(status, 0)
@@ -76,7 +77,7 @@ func (c *search) refuseNode(why string, out Placement) Placement {
 	return c.refuse(status, out)
 }
 
-// withoutPod returns a copy of the node without the pod, which the plugins' state in the cycle does without as well.
+// withoutPod returns a copy of the node without the pod. It removes the pod from the plugins' state as well.
 func (c *search) withoutPod(node fwk.NodeInfo) (fwk.NodeInfo, error) {
 	copied := node.Snapshot()
 	for _, info := range node.GetPods() {

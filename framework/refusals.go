@@ -6,18 +6,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// refusals are the different statuses with which the nodes of a memo are refused. Nodes that are refused with the same
-// words share one status, and a memo has a number for it by node: 0 stands for a feasible node.
+// refusals has the distinct statuses with which the nodes of a memo are refused. Nodes with the same reasons share one
+// status. The memo stores a number for each node; 0 means feasible.
 type refusals struct {
 	list   []*fwk.Status    // list[0] is nil
-	nodes  []int64          // by number: how many nodes there are of it; if 0, the number is free
-	byText map[string]int32 // by what appendStatus says
+	nodes  []int64          // by number: the count of its nodes; if 0, the number is free
+	byText map[string]int32 // by the result of appendStatus
 	free   []int32
-	last   int32  // the number given last: neighbouring nodes are mostly refused with the same words
+	last   int32  // the last number given: neighbours often have the same reasons
 	text   []byte // the memory of appendStatus
 }
 
-// add counts a node that is refused with the status, and returns the status's number, 0 for nil.
+// add counts a node with the status, and returns the status's number, 0 for nil.
 func (r *refusals) add(status *fwk.Status) int32 {
 	if status == nil {
 		return 0
@@ -49,7 +49,7 @@ func (r *refusals) number(status *fwk.Status) int32 {
 	return i
 }
 
-// drop takes back what add has counted.
+// drop undoes one add.
 func (r *refusals) drop(i int32) {
 	if i == 0 {
 		return
@@ -65,7 +65,7 @@ func (r *refusals) drop(i int32) {
 	}
 }
 
-// of returns the status of a number.
+// of returns the status with the number.
 func (r *refusals) of(i int32) *fwk.Status {
 	if i == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (r *refusals) of(i int32) *fwk.Status {
 	return r.list[i]
 }
 
-// count adds what is counted to a tally.
+// count adds the counts to a tally.
 func (r *refusals) count(t *tally) {
 	for i, status := range r.list {
 		if r.nodes[i] > 0 {
@@ -82,7 +82,7 @@ func (r *refusals) count(t *tally) {
 	}
 }
 
-// total returns how many nodes are counted.
+// total returns the number of refused nodes.
 func (r *refusals) total() (sum int64) {
 	for _, n := range r.nodes {
 		sum += n
@@ -97,7 +97,7 @@ func (r *refusals) reset() {
 	*r = refusals{list: r.list[:0], nodes: r.nodes[:0], free: r.free[:0], text: r.text}
 }
 
-// appendStatus appends all that a status that refuses a node says.
+// appendStatus appends the code, plugin and reasons of a status.
 func appendStatus(to []byte, status *fwk.Status) []byte {
 	to = binary.AppendVarint(to, int64(status.Code()))
 	for _, word := range append([]string{status.Plugin()}, status.Reasons()...) {

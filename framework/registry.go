@@ -7,20 +7,25 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Registry is what profiles are made from: the plugins that a configuration may name, and how profiles use them.
+// Registry has the plugins that a configuration may name, and options for the profiles that are built from them.
 //
-// It says nothing of what is decided. With the same Factories the same is decided whatever else it says.
+// Only Factories can change a decision. The other fields cannot.
 type Registry struct {
-	// Factories make plugins, by the name that a configuration gives them.
+	// Factories build plugins. The key is the name that a configuration uses.
 	Factories frameworkruntime.Registry
-	// Reads are the resources that plugins read besides those of scheduling, by the plugin's name. They come into a
-	// configuration by DeclareReads.
+	// Reads lists, by plugin name, the resources that a plugin reads besides the ones that scheduling reads.
+	// DeclareReads adds them to a configuration.
 	Reads map[string][]eventlog.OwnResource
-	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and
-	// scored anew. That takes longer. See classes.go.
+	// LanePolicies make the lane policies that queuePolicy of Coscheduling may name besides its own.
+	LanePolicies map[string]NewLanePolicy
+	// VictimPolicies make the victim policies that victimPolicy of Coscheduling may name besides Priority.
+	VictimPolicies map[string]NewVictimPolicy
+	// NoClasses turns off the memos of plugins' answers. Each cycle then filters and scores every node again, which
+	// takes longer. See classes.go.
 	NoClasses bool
-	// Outside says how plugins reach the API server beside cycles, nil that there is none.
+	// Outside is the configuration for plugins' requests to the API server outside cycles. It is nil if there is no API
+	// server.
 	Outside *restclient.Config
-	// Events takes what plugins record with the handle's EventRecorder, nil that it is dropped.
+	// Events receives the events that plugins record with the handle's EventRecorder. If it is nil, they are dropped.
 	Events EventSink
 }

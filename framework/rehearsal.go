@@ -14,9 +14,9 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Rehearsal is the world as it would be with other pods on the nodes. While it lasts, all plugins of the profile see
-// that world, and End brings back the real one, which was never touched. What plugins have reserved, and volumes that
-// would be settled, are not part of it. A profile has at most one at a time.
+// Rehearsal is a hypothetical world with other pods on the nodes. While it lasts, all plugins of the profile see this
+// world. End returns to the real one, which never changes. A rehearsal covers neither plugins' own reservations nor
+// volumes. A profile has at most one at a time.
 type Rehearsal struct {
 	p       *Profile
 	search  *search
@@ -24,16 +24,17 @@ type Rehearsal struct {
 	only    *fwk.PreFilterResult // nil: all nodes
 }
 
-// stage is the World's Lister as plugins see it: with the changed nodes of a rehearsal in place of the real ones.
+// stage is the World's Lister as plugins see it. During a rehearsal it returns the changed nodes instead of the real
+// ones.
 type stage struct {
 	fwk.SharedLister                         // the real one
 	changed          map[string]fwk.NodeInfo // nil: there is no rehearsal
-	listed           []fwk.NodeInfo          // what List returns; nil when changed has changed since
-	unnominated      map[types.UID]bool      // whose nominations do not count
+	listed           []fwk.NodeInfo          // List's result; nil after a change of changed
+	unnominated      map[types.UID]bool      // pods whose nominations do not count
 }
 
-// Rehearse begins a rehearsal in which the nominations of the given pods do not count and the plugin of the name
-// without has no say in PreFilter.
+// Rehearse begins a rehearsal in which the nominations of the given pods do not count. PreFilter skips the plugin named
+// without.
 func (h *handle) Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal {
 	s := &h.p.stage
 	if s.changed != nil {
@@ -45,13 +46,13 @@ func (h *handle) Rehearse(without string, unnominated map[types.UID]bool) *Rehea
 	return r
 }
 
-// End brings back the world as it is.
+// End returns to the real world.
 func (r *Rehearsal) End() {
 	r.p.stage.changed, r.p.stage.listed, r.p.stage.unnominated = nil, nil, nil
 	r.p.classes.rehearsals++
 }
 
-// AddPod puts a pod on the node that it names.
+// AddPod adds a pod to the node that it names.
 func (r *Rehearsal) AddPod(pod fwk.PodInfo) error {
 	node, err := r.p.stage.change(pod.GetPod().Spec.NodeName)
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *Rehearsal) AddPod(pod fwk.PodInfo) error {
 	return nil
 }
 
-// RemovePod takes a pod off the node that it names.
+// RemovePod removes a pod from the node that it names.
 func (r *Rehearsal) RemovePod(pod fwk.PodInfo) error {
 	node, err := r.p.stage.change(pod.GetPod().Spec.NodeName)
 	if err != nil {
@@ -76,15 +77,15 @@ func (r *Rehearsal) RemovePod(pod fwk.PodInfo) error {
 	return nil
 }
 
-// Renew has the node count as changed, so that nothing that is remembered of it counts: its devices are others. A node
-// that is not there is passed over.
+// Renew marks the node as changed, so that memos about it do not apply. Callers use it when the node's devices change.
+// It ignores a node that does not exist.
 func (r *Rehearsal) Renew(node string) {
 	if info, err := r.p.stage.change(node); err == nil {
 		info.(*upstream.NodeInfo).Generation = upstream.NewNodeInfo().Generation // a number that no node has had
 	}
 }
 
-// Limit has Place look at the nodes of these names only; nil stands for all.
+// Limit restricts Place to the nodes with these names; nil removes the limit.
 func (r *Rehearsal) Limit(nodes []string) {
 	r.only = nil
 	if nodes != nil {
@@ -92,13 +93,13 @@ func (r *Rehearsal) Limit(nodes []string) {
 	}
 }
 
-// Place is Place of the profile, over all nodes, or those of the limit.
+// Place is Profile.Place over all nodes, or over the nodes of the limit.
 func (r *Rehearsal) Place(ctx context.Context, pod *v1.Pod) Placement {
 	r.setPod(ctx, pod)
 	return r.search.place(0)
 }
 
-// Fits reports whether the pod could go to the node.
+// Fits reports whether the pod can be placed on the node.
 func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
 	c := r.search
 	r.setPod(ctx, pod)
@@ -118,7 +119,7 @@ func (r *Rehearsal) setPod(ctx context.Context, pod *v1.Pod) {
 	}
 }
 
-// change returns the node to be changed.
+// change returns a copy of the node that may be changed.
 func (s *stage) change(name string) (fwk.NodeInfo, error) {
 	if info, ok := s.changed[name]; ok {
 		return info, nil
@@ -132,7 +133,7 @@ func (s *stage) change(name string) (fwk.NodeInfo, error) {
 	return info, nil
 }
 
-// The stage is a SharedLister that becomes its own NodeInfoLister for a rehearsal.
+// The stage is a SharedLister. During a rehearsal it is its own NodeInfoLister.
 var (
 	_ fwk.SharedLister      = (*stage)(nil)
 	_ fwk.NodeInfoLister    = (*stage)(nil)
@@ -155,7 +156,7 @@ func (s *stage) StorageInfos() fwk.StorageInfoLister {
 	return s
 }
 
-// List implements fwk.NodeInfoLister, in the real lister's order.
+// List implements fwk.NodeInfoLister, in the order of the real lister.
 func (s *stage) List() ([]fwk.NodeInfo, error) {
 	if s.listed != nil {
 		return s.listed, nil
@@ -193,8 +194,8 @@ func (s *stage) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
 	return s.replace(nodes, func(n fwk.NodeInfo) bool { return len(n.GetPodsWithRequiredAntiAffinity()) > 0 }), err
 }
 
-// HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister. It is nil if the real one's is: such
-// nodes are not listed then.
+// HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister. It returns nil if the real lister
+// does, which means that it does not list such nodes.
 func (s *stage) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
 	nodes, err := s.SharedLister.NodeInfos().HavePodsWithRequiredNonHostScopedAntiAffinityList()
 	if nodes == nil {
@@ -204,7 +205,7 @@ func (s *stage) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeI
 	return s.replace(nodes, belongs), err
 }
 
-// replace returns the real nodes that were not changed, and those that were and belong to them now, by name.
+// replace returns the unchanged nodes of the list, and the changed nodes for which belongs returns true, by name.
 func (s *stage) replace(nodes []fwk.NodeInfo, belongs func(fwk.NodeInfo) bool) []fwk.NodeInfo {
 	var out []fwk.NodeInfo
 	for _, n := range nodes {

@@ -9,19 +9,19 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Rejections returns what status says as the log records it: one row per reason, sorted, Nodes 0, since it
-// is about the pod as a whole. A status that neither rejects nor fails gives none.
+// Rejections returns the status as the log records it: one row per reason, sorted. Nodes is 0, because the status is
+// about the pod as a whole. There are no rows if the status is neither a rejection nor an error.
 func Rejections(status *fwk.Status) []eventlog.Rejection {
 	var t tally
 	t.add(status, 0)
 	return t.rejections()
 }
 
-// tally counts refusals by plugin, code and reason. Its zero value is ready; reset keeps its memory.
+// tally counts refusals by plugin, code and reason. Its zero value is ready for use. reset keeps its memory.
 type tally struct {
 	rows  []eventlog.Rejection
 	index map[rejectionKey]int
-	last  int // the row counted last: neighbouring nodes are mostly refused for the same reason
+	last  int // the last row counted: neighbours often have the same reason
 }
 
 type rejectionKey struct{ plugin, code, reason string }
@@ -33,8 +33,8 @@ func (t *tally) reset() {
 	t.last = 0
 }
 
-// add counts nodes for every reason of status. The reasons of one status are counted one by one, because
-// plugins give them in no certain order; an error has none, because its words are not deterministic.
+// add counts nodes for every reason of status. It counts each reason on its own, because plugins give the reasons of
+// one status in varying order. An error has no reason, because its text is not deterministic.
 func (t *tally) add(status *fwk.Status, nodes int64) {
 	switch {
 	case status.IsError():

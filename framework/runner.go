@@ -9,10 +9,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// This file is the part of the Handle by which plugins run other plugins, as preemption does: on copies of
-// the state, outside the walk of Place.
+// This file is the part of the Handle with which plugins such as preemption run other plugins. They do so on copies of
+// the state, outside the search of Place.
 
-// RunPreScorePlugins runs the PreScore plugins and notes in state which Score plugins are left out.
+// RunPreScorePlugins runs the PreScore plugins and records in state which Score plugins to skip.
 func (h *handle) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) *fwk.Status {
 	c := h.p.detached(ctx, state, pod)
@@ -57,7 +57,7 @@ func (h *handle) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod 
 	return out, nil
 }
 
-// detached returns a search that shares no memory with the profile's own, which may be under way.
+// detached returns a search that shares no memory with the profile's own search, which may be under way.
 func (p *Profile) detached(ctx context.Context, state fwk.CycleState, pod *v1.Pod) *search {
 	c := &search{ctx: ctx, state: state, pod: pod}
 	c.init(p)
@@ -79,8 +79,8 @@ func (h *handle) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod
 	return nil
 }
 
-// RunFilterPluginsWithNominatedPods filters one node with and without the pods nominated to it. As in Place, room that
-// is kept for others is none.
+// RunFilterPluginsWithNominatedPods filters one node with and without the pods nominated to it. As in Place, it refuses
+// a node that is reserved for other pods.
 func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo) *fwk.Status {
 	status := h.p.filterNominated(ctx, state, pod, node, func(state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
@@ -94,9 +94,9 @@ func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fw
 	return status
 }
 
-// filterNominated filters a node as if the pods nominated to it, of the pod's priority and above, were on
-// it; and, if it passes, once more as it is, since those pods may never come while the pod's own affinity
-// counts on them.
+// filterNominated filters a node as if the pods nominated to it, with at least the pod's priority, were on it. If the
+// node passes, it filters the node once more without them: they may never come, and the pod's own affinity may count on
+// them.
 func (p *Profile) filterNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo,
 	filter func(fwk.CycleState, fwk.NodeInfo) *fwk.Status) *fwk.Status {
 	with, stateWith, status := p.withNominated(ctx, state, pod, node)
@@ -111,8 +111,8 @@ func (p *Profile) filterNominated(ctx context.Context, state fwk.CycleState, pod
 	return filter(state, node)
 }
 
-// withNominated returns the node with the pods nominated to it and the state that goes with it, nil if
-// there are none that count.
+// withNominated returns a copy of the node with the pods nominated to it, and a matching copy of the state. It returns
+// nil if no nominated pod counts.
 func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
 	var with fwk.NodeInfo
@@ -136,7 +136,7 @@ func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *
 	return with, stateWith, nil
 }
 
-// RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is thought of as added to the node.
+// RunPreFilterExtensionAddPod tells the PreFilter plugins to treat a pod as added to the node.
 func (h *handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo,
 	node fwk.NodeInfo) *fwk.Status {
 	return h.p.extend(state, "AddPod", func(ext fwk.PreFilterExtensions) *fwk.Status {
@@ -144,7 +144,7 @@ func (h *handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.Cycl
 	})
 }
 
-// RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is thought of as gone from the node.
+// RunPreFilterExtensionRemovePod tells the PreFilter plugins to treat a pod as removed from the node.
 func (h *handle) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return h.p.extend(state, "RemovePod", func(ext fwk.PreFilterExtensions) *fwk.Status {
@@ -174,7 +174,7 @@ func (h *handle) RunReservePluginsReserve(ctx context.Context, state fwk.CycleSt
 	return h.p.Reserve(ctx, state, pod, node, nil)
 }
 
-// RunReservePluginsUnreserve runs the Unreserve of the Reserve plugins, the last one's first.
+// RunReservePluginsUnreserve runs the Unreserve of the Reserve plugins, in reverse order.
 func (h *handle) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	h.p.Unreserve(ctx, state, pod, node)
 }

@@ -7,9 +7,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 )
 
-// CoschedulingArgs are the arguments of another plugin that is called as the gang plugin is. scheduler-plugins
-// registers such a type for whoever takes any of its plugins. All tests of this package run with it in the scheme:
-// the gang plugin's arguments are read and defaulted as without it.
+// CoschedulingArgs are the arguments of another plugin with the gang plugin's name. scheduler-plugins registers such a
+// type for every program that uses one of its plugins. All tests of this package run with it in the scheme: the gang
+// plugin's arguments are read and defaulted as without it.
 type CoschedulingArgs struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -38,8 +38,9 @@ func (c *search) choose(out Placement) Placement {
 	return out
 }
 
-// chooseByClass is choose for a pod with a class, plugin by plugin instead of node by node. It returns false, and
-// nothing has happened, if that is not all there is to it: a plugin failed, or gave a score that it may not give.
+// chooseByClass is choose for a pod with a class. It works plugin by plugin instead of node by node. It returns false,
+// with nothing changed, if a plugin failed or gave a score out of range. The caller must then use choose, which reports
+// the error.
 func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
 	if len(c.feasible) < 2 || c.preScore() != nil {
 		return false
@@ -78,7 +79,7 @@ func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
 	return true
 }
 
-// normalizeColumn has the k-th scorer normalize the column. It returns false if the plugin failed.
+// normalizeColumn normalizes the column with the scorer at index k. It returns false if the plugin failed.
 func (c *search) normalizeColumn(k int) bool {
 	s := &c.scorers[k]
 	ext := s.plugin.ScoreExtensions()
@@ -106,7 +107,7 @@ func (c *search) normalizeColumn(k int) bool {
 	return true
 }
 
-// normalizeByHighest asks once for each raw score that differs from the one before it in the column.
+// normalizeByHighest calls the plugin once for each run of equal raw scores in the column.
 func (c *search) normalizeByHighest(s *scorer) bool {
 	highest, last, value := max(0, slices.Max(c.column)), int64(-1), int64(0)
 	for i, raw := range c.column {
@@ -146,7 +147,7 @@ func (c *search) rate() *fwk.Status {
 	return status
 }
 
-// preScore runs the PreScore plugins and decides which Score plugins are to run.
+// preScore runs the PreScore plugins and selects the Score plugins to run.
 func (c *search) preScore() *fwk.Status {
 	clear(c.skip)
 	own, isOwn := c.state.(*CycleState)
@@ -183,7 +184,7 @@ func (c *search) preScore() *fwk.Status {
 	return nil
 }
 
-// runPreScore asks the plugin, or recalls what it answered for another pod of the template.
+// runPreScore calls the plugin, or recalls its answer for an earlier pod of the template.
 func (c *search) runPreScore(e entry[fwk.PreScorePlugin]) *fwk.Status {
 	if c.template == nil || !c.p.prepared[e.id] {
 		return e.plugin.PreScore(c.ctx, c.state, c.pod, c.feasible)
@@ -200,7 +201,7 @@ func (c *search) runPreScore(e entry[fwk.PreScorePlugin]) *fwk.Status {
 	return status
 }
 
-// normalize runs NormalizeScore and checks that what comes out lies between 0 and 100.
+// normalize runs NormalizeScore and checks that each result is between 0 and 100.
 func (p *Profile) normalize(ctx context.Context, state fwk.CycleState, pod *v1.Pod, scorers []scorer,
 	lists []fwk.NodeScoreList) *fwk.Status {
 	for k, s := range scorers {
@@ -220,7 +221,7 @@ func (p *Profile) normalize(ctx context.Context, state fwk.CycleState, pod *v1.P
 	return nil
 }
 
-// failed is the error that a plugin's status amounts to at a point where it may only succeed.
+// failed turns a plugin's status into an error, at a point where the plugin may only succeed.
 func failed(point, plugin string, status *fwk.Status) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, plugin, status.AsError())).WithPlugin(plugin)
 }

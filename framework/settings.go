@@ -2,11 +2,11 @@ package framework
 
 import configv1 "k8s.io/kube-scheduler/config/v1"
 
-// defaultParallelism is kube-scheduler's, which its defaults written out have.
+// defaultParallelism is the value in kube-scheduler's written-out defaults.
 const defaultParallelism int32 = 16
 
-// noteParallelism says that parallelism is heeded by one order. With kube-scheduler it is how many nodes plugins are
-// asked about at the same time; what they gather then comes in the order in which that happens.
+// noteParallelism notes that the setting has no effect. In kube-scheduler it is the number of nodes that plugins see at
+// the same time, so the order of their results varies. Here the order is always the same.
 func noteParallelism(cfg *configv1.KubeSchedulerConfiguration, note func(format string, args ...any)) {
 	if p := cfg.Parallelism; p != nil && *p != defaultParallelism {
 		note("parallelism %d has no effect: plugins are asked about one node after the other, always in the same "+
@@ -14,7 +14,7 @@ func noteParallelism(cfg *configv1.KubeSchedulerConfiguration, note func(format 
 	}
 }
 
-// noteConnection says what has no effect where no API server is reached.
+// noteConnection notes the settings that have no effect without an API server.
 func noteConnection(cfg *configv1.KubeSchedulerConfiguration, note func(format string, args ...any)) {
 	if cfg.ClientConnection != (configv1.KubeSchedulerConfiguration{}).ClientConnection {
 		note("clientConnection has no effect: no API server is reached")

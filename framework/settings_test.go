@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSettingsWithoutEffectAreSaidToHaveNone reads configurations as a simulation and as a live scheduler do. What is
-// kube-scheduler's default, written out, needs no words.
+// TestSettingsWithoutEffectAreSaidToHaveNone reads configurations as a simulation and as a live scheduler.
+// kube-scheduler's written-out defaults cause no message.
 func TestSettingsWithoutEffectAreSaidToHaveNone(t *testing.T) {
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	for _, tc := range []struct {

@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// findSigners gathers the plugins that take part in placing a pod. All of them have to sign.
+// findSigners collects the plugins that take part in placing a pod. All of them must sign.
 func (p *Profile) findSigners() {
 	for _, point := range []ExtensionPoint{PreFilter, Filter, PreScore, Score} {
 		for _, name := range p.at[point] {
@@ -24,9 +24,8 @@ func (p *Profile) findSigners() {
 	}
 }
 
-// SignPod returns the pod's signature, which is what kube-scheduler's own runtime would give it. nil means that a
-// plugin refuses to sign it or cannot sign. Pods of equal signature need not be equal in all that plugins look at:
-// classes do not go by it.
+// SignPod returns the pod's signature, the same as kube-scheduler's own runtime. It returns nil if a plugin refuses or
+// is unable to sign. Pods with equal signatures may differ in fields that plugins read, so classes do not use it.
 func (p *Profile) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	if len(p.unsigned) > 0 {
 		return nil
@@ -48,15 +47,15 @@ func (p *Profile) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	return signature
 }
 
-// QuickSigner may be implemented by a plugin that mostly knows that it would sign a pod without doing so.
+// QuickSigner may be implemented by a plugin that can often tell, without signing, that it would sign a pod.
 type QuickSigner interface {
 	fwk.SignPlugin
-	// WouldSign reports whether SignPod would succeed. Where it says no, SignPod is asked.
+	// WouldSign reports whether SignPod would succeed. If it returns false, the caller calls SignPod.
 	WouldSign(pod *v1.Pod) bool
 }
 
-// unsignedBy returns, by plugin id, which plugins do not sign for the pod: what they say of a node may depend on more
-// than the node.
+// unsignedBy returns, by plugin id, the plugins that do not sign for the pod. Their answers about a node may depend on
+// more than the node.
 func (p *Profile) unsignedBy(ctx context.Context, pod *v1.Pod) []bool {
 	out := make([]bool, len(p.plugins))
 	for _, id := range p.unsigned {
@@ -73,7 +72,7 @@ func (p *Profile) unsignedBy(ctx context.Context, pod *v1.Pod) []bool {
 	return out
 }
 
-// SignPod is the profile's.
+// SignPod calls the profile's SignPod.
 func (h *handle) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	return h.p.SignPod(ctx, pod)
 }

@@ -11,14 +11,14 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// CycleState is what plugins hand from one extension point to the next within one pod's cycle. It is not
-// safe for concurrent writes; after PreScore it may be read from many places at once.
+// CycleState carries plugins' data from one extension point to the next within one pod's cycle. It is not safe for
+// concurrent writes. After PreScore several goroutines may read it.
 //
-// It stands in for upstream's type of the same name, whose sync.Map takes twice as long to read: plugins
-// read it several times per node.
+// It replaces upstream's type of the same name, whose sync.Map takes twice as long to read. Plugins read it several
+// times per node.
 type CycleState struct {
 	data []stateEntry
-	// toActivate is what stands under upstream's PodsToActivateKey, nil before it is asked for.
+	// toActivate is the value of upstream's key PodsToActivateKey. It is nil until a plugin reads the key.
 	toActivate atomic.Pointer[upstream.PodsToActivate]
 
 	skipFilter, skipScore, skipPreBind, parallelPreBind nameSet
@@ -34,15 +34,14 @@ type stateEntry struct {
 // NewCycleState returns an empty state for one cycle.
 func NewCycleState() *CycleState { return &CycleState{} }
 
-// usualEntries is how many entries the plugins of the default profile write for a pod without claims and volumes, and
-// usualSkips how many of these ask to be left out, with room to spare: most states never grow.
+// usualEntries and usualSkips size the lists so that most of them never grow. Under the default profile, fewer plugins
+// write entries for a pod without claims and volumes, and fewer ask to be skipped.
 const (
 	usualEntries = 12
 	usualSkips   = 12
 )
 
-// Reset empties the state so that it can serve another cycle. Whoever kept the state of the earlier cycle
-// sees it change.
+// Reset empties the state for another cycle. A caller that kept the earlier cycle's state sees it change.
 func (c *CycleState) Reset() {
 	clear(c.data)
 	c.data = c.data[:0]
@@ -53,7 +52,7 @@ func (c *CycleState) Reset() {
 	c.parallelPreBind.reset()
 }
 
-// Read returns the data written under key, or fwk.ErrNotFound. Under upstream's PodsToActivateKey there always is a
+// Read returns the data written under key, or fwk.ErrNotFound. Under upstream's key PodsToActivateKey there always is a
 // *PodsToActivate, as in kube-scheduler.
 func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	for i := range c.data {
@@ -68,7 +67,7 @@ func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	return nil, fwk.ErrNotFound
 }
 
-// ToActivate returns the pods that plugins have stashed for activation; nil for none.
+// ToActivate returns the pods that plugins have put under PodsToActivateKey, nil if there are none.
 func (c *CycleState) ToActivate() map[string]*v1.Pod {
 	stash := c.toActivate.Load()
 	if stash == nil {
@@ -79,7 +78,7 @@ func (c *CycleState) ToActivate() map[string]*v1.Pod {
 	return maps.Clone(stash.Map)
 }
 
-// Write stores data under key, in place of what was there.
+// Write stores data under key. It replaces earlier data.
 func (c *CycleState) Write(key fwk.StateKey, data fwk.StateData) {
 	for i := range c.data {
 		if c.data[i].key == key {
@@ -93,12 +92,12 @@ func (c *CycleState) Write(key fwk.StateKey, data fwk.StateData) {
 	c.data = append(c.data, stateEntry{key, data})
 }
 
-// Delete removes what is stored under key, if anything does.
+// Delete removes the data under key.
 func (c *CycleState) Delete(key fwk.StateKey) {
 	c.data = slices.DeleteFunc(c.data, func(e stateEntry) bool { return e.key == key })
 }
 
-// Clone returns a copy whose data are clones of the original's; nil for nil.
+// Clone returns a copy with clones of the data, nil for nil.
 func (c *CycleState) Clone() fwk.CycleState {
 	if c == nil {
 		return nil
@@ -113,43 +112,43 @@ func (c *CycleState) Clone() fwk.CycleState {
 	for i, e := range c.data {
 		out.data[i] = stateEntry{e.key, e.data.Clone()}
 	}
-	out.toActivate.Store(c.toActivate.Load()) // a clone is it itself, as upstream's is
+	out.toActivate.Store(c.toActivate.Load()) // clones share it, as in upstream
 	return out
 }
 
-// ShouldRecordPluginMetrics is always false: nothing is measured inside a cycle.
+// ShouldRecordPluginMetrics always returns false, because nothing is measured inside a cycle.
 func (c *CycleState) ShouldRecordPluginMetrics() bool { return false }
 
-// GetSkipFilterPlugins returns the plugins whose Filter is skipped in this cycle.
+// GetSkipFilterPlugins returns the plugins whose Filter this cycle skips.
 func (c *CycleState) GetSkipFilterPlugins() sets.Set[string] { return c.skipFilter.get() }
 
-// SetSkipFilterPlugins sets the plugins whose Filter is skipped in this cycle.
+// SetSkipFilterPlugins sets the plugins whose Filter this cycle skips.
 func (c *CycleState) SetSkipFilterPlugins(plugins sets.Set[string]) { c.skipFilter.put(plugins) }
 
-// GetSkipScorePlugins returns the plugins whose Score is skipped in this cycle.
+// GetSkipScorePlugins returns the plugins whose Score this cycle skips.
 func (c *CycleState) GetSkipScorePlugins() sets.Set[string] { return c.skipScore.get() }
 
-// SetSkipScorePlugins sets the plugins whose Score is skipped in this cycle.
+// SetSkipScorePlugins sets the plugins whose Score this cycle skips.
 func (c *CycleState) SetSkipScorePlugins(plugins sets.Set[string]) { c.skipScore.put(plugins) }
 
-// GetSkipPreBindPlugins returns the plugins whose PreBind is skipped in this cycle.
+// GetSkipPreBindPlugins returns the plugins whose PreBind this cycle skips.
 func (c *CycleState) GetSkipPreBindPlugins() sets.Set[string] { return c.skipPreBind.get() }
 
-// SetSkipPreBindPlugins sets the plugins whose PreBind is skipped in this cycle.
+// SetSkipPreBindPlugins sets the plugins whose PreBind this cycle skips.
 func (c *CycleState) SetSkipPreBindPlugins(plugins sets.Set[string]) { c.skipPreBind.put(plugins) }
 
-// GetParallelPreBindPlugins returns the plugins that would allow others beside them in PreBind.
+// GetParallelPreBindPlugins returns the plugins that allow other plugins to run in PreBind at the same time.
 func (c *CycleState) GetParallelPreBindPlugins() sets.Set[string] { return c.parallelPreBind.get() }
 
-// SetParallelPreBindPlugins sets the plugins that would allow others beside them in PreBind.
+// SetParallelPreBindPlugins sets the plugins that allow other plugins to run in PreBind at the same time.
 func (c *CycleState) SetParallelPreBindPlugins(plugins sets.Set[string]) {
 	c.parallelPreBind.put(plugins)
 }
 
-// ShouldSkipAllPostFilterPlugins is always false: it is for upstream's own pod group cycle.
+// ShouldSkipAllPostFilterPlugins always returns false. It is for upstream's own pod group cycle.
 func (c *CycleState) ShouldSkipAllPostFilterPlugins() bool { return false }
 
-// IsPodGroupSchedulingCycle is always false: gangs are scheduled pod by pod and completed in Permit.
+// IsPodGroupSchedulingCycle always returns false, because gangs are scheduled pod by pod and completed in Permit.
 func (c *CycleState) IsPodGroupSchedulingCycle() bool { return false }
 
 // GetPodGroupSchedulingCycle always returns nil.
@@ -158,7 +157,7 @@ func (c *CycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { retur
 // GetPlacementCycleState always returns nil.
 func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState { return nil }
 
-// nameSet is a set of plugin names that becomes a map only when a plugin asks for it.
+// nameSet is a set of plugin names. It becomes a map only when a plugin asks for it.
 type nameSet struct {
 	names []string
 	set   sets.Set[string]

@@ -4,9 +4,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// NodeStatuses says, for a pod that fits no node, why each node was refused: what PostFilter plugins read.
-// It is valid until the profile's next Place. Unlike upstream's, it lists nodes in an order that never
-// varies: that in which they were filtered.
+// NodeStatuses has the reason why each node was refused, for a pod that fits no node. PostFilter plugins read it. It is
+// valid until the profile's next Place. Unlike upstream's, it always lists the nodes in the order in which they were
+// filtered.
 type NodeStatuses struct {
 	refused []refusal
 	absent  *fwk.Status
@@ -15,19 +15,19 @@ type NodeStatuses struct {
 
 var _ fwk.NodeToStatusReader = (*NodeStatuses)(nil)
 
-// refusal is one node and the status that refused it.
+// refusal is a node and the status that refused it.
 type refusal struct {
 	node   fwk.NodeInfo
 	status *fwk.Status
 }
 
-// Len returns how many nodes have a status of their own.
+// Len returns the number of nodes with a status of their own.
 func (s *NodeStatuses) Len() int { return len(s.refused) }
 
-// Absent returns the status of the nodes that have none of their own.
+// Absent returns the status of the other nodes.
 func (s *NodeStatuses) Absent() *fwk.Status { return s.absent }
 
-// Get returns the node's own status, or else Absent's.
+// Get returns the node's own status, or Absent's.
 func (s *NodeStatuses) Get(nodeName string) *fwk.Status {
 	if s.index == nil {
 		s.index = make(map[string]int, len(s.refused))
@@ -41,8 +41,9 @@ func (s *NodeStatuses) Get(nodeName string) *fwk.Status {
 	return s.absent
 }
 
-// NodesForStatusCode returns the nodes whose status has the code: those with a status of their own as the
-// profile saw them, and, if Absent has the code, all others of the lister, in the lister's order.
+// NodesForStatusCode returns the nodes whose status has the code. These are the nodes with such a status of their own.
+// If Absent has the code, all nodes of the lister without a status of their own belong to them too, and the result is
+// in the lister's order.
 func (s *NodeStatuses) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) ([]fwk.NodeInfo, error) {
 	if s.absent.Code() == code {
 		all, err := lister.List()

@@ -6,48 +6,49 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Surveyor may be implemented by a plugin that is quicker at all nodes together than at one after the other. Its Filter
-// and Score must give the same answers; a survey is asked only for a pod whose class the plugin stands apart from.
+// Surveyor may be implemented by a plugin that answers faster for all nodes at once than one by one. Its Filter and
+// Score must give the same answers. A survey is used only for a pod whose class does not include the plugin.
 type Surveyor interface {
-	// SurveyFilter sets pass[i] for each of the nodes for which Filter would return success, as far as it can tell. It
-	// returns false if it can tell of none.
+	// SurveyFilter sets pass[i] for the nodes for which Filter would return success. It may leave some of them out. It
+	// returns false if it cannot answer for any node.
 	SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool
-	// SurveyScore sets scores[i] to what Score would return for nodes[i], also where the node is not feasible. It
-	// returns false if it cannot, and scores is of no use then.
+	// SurveyScore sets scores[i] to Score's result for nodes[i], also if the node is not feasible. It returns false if
+	// it cannot; then the content of scores is undefined.
 	SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool
 }
 
-// PlaceSurveyor may be implemented by a Surveyor that is also quick at some of the nodes, because it keeps what it
-// reads of them from survey to survey. Places are indices in the list of nodes.
+// PlaceSurveyor may be implemented by a Surveyor that keeps data about nodes from survey to survey, so that it can also
+// answer quickly for some of the nodes. Places are indices in the list of nodes.
 type PlaceSurveyor interface {
 	Surveyor
-	// ReadNodes tells that only the nodes at places may have changed since it was last called, or since another survey
-	// of all nodes: what the two methods below say of the others rests on what was read before. Some places may be told
-	// more than once, but if there are as many as nodes, they are those of all.
+	// ReadNodes reads the nodes at places. Only these may have changed since the last call or the last survey of all
+	// nodes. The two methods below use the earlier data about the others. A place may occur more than once. But if
+	// there are as many places as nodes, they cover all nodes.
 	ReadNodes(nodes []fwk.NodeInfo, places []int32)
-	// SurveyFilterAt is SurveyFilter for the nodes at places, none of them twice. It sets pass at those, true or false.
+	// SurveyFilterAt is SurveyFilter for the nodes at places, without duplicates. It sets pass for each of them, to
+	// true or false.
 	SurveyFilterAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, pass []bool) bool
 	// SurveyScoreAt is SurveyScore for the nodes at places.
 	SurveyScoreAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, scores []int64) bool
 }
 
-// ColumnNormalizer may be implemented by a Surveyor whose NormalizeScore needs no names of nodes. It is asked only for
-// scores of which SurveyScore gave some.
+// ColumnNormalizer may be implemented by a Surveyor whose NormalizeScore needs no names of nodes. It is used only for
+// scores from SurveyScore.
 type ColumnNormalizer interface {
-	// NormalizeColumn does what NormalizeScore does to the scores of the feasible nodes; at are their places in the
-	// list that SurveyScore was given. It returns false, and has changed nothing, if it cannot: then NormalizeScore is
-	// asked.
+	// NormalizeColumn does the work of NormalizeScore on the scores of the feasible nodes. at has their places in the
+	// list that SurveyScore received. It returns false, with nothing changed, if it cannot; then NormalizeScore runs.
 	NormalizeColumn(state fwk.CycleState, at []int32, column []int64) bool
 }
 
-// Changes may be implemented by the Handle: it tells plugins that keep what they know of nodes which have changed.
+// Changes may be implemented by the Handle. With it, plugins that keep data about nodes learn which nodes have changed.
 type Changes interface {
-	// ChangedSince returns the places of the nodes that have changed, or whose pods have, since the call that returned
-	// since as now, some of them more than once. ok is false if it cannot tell, as it cannot in a rehearsal.
+	// ChangedSince returns the places of the nodes that have changed or whose pods have changed. It covers the time
+	// since the call that returned since as now. A place may occur more than once. ok is false if it does not know, for
+	// example in a rehearsal.
 	ChangedSince(since Mark) (places []int32, now Mark, ok bool)
 }
 
-// Mark is a point between two changes of nodes. The zero Mark is none.
+// Mark is a point between two changes of nodes. The zero Mark is no such point.
 type Mark struct {
 	Version, Change uint64
 	Valid           bool
@@ -64,9 +65,9 @@ func (h *handle) ChangedSince(since Mark) (places []int32, now Mark, ok bool) {
 	return places, now, ok && since.Valid && since.Version == now.Version
 }
 
-// Sharer may be implemented by the Handle: it lets plugins of one profile share what they keep from pod to pod.
+// Sharer may be implemented by the Handle. With it, plugins of one profile share data that they keep from pod to pod.
 type Sharer interface {
-	// Share returns what create returned when Share was first called with the name.
+	// Share returns the result of create from the first call with the name.
 	Share(name string, create func() any) any
 }
 
@@ -83,18 +84,18 @@ func (h *handle) Share(name string, create func() any) any {
 	return shared
 }
 
-// survey is what Surveyors said of all nodes in the search under way.
+// survey has the answers of Surveyors about all nodes in the current search.
 type survey struct {
-	passes  [][]bool  // by filter of search.filters; nil: the plugin has to be asked
-	scores  [][]int64 // by scorer of search.scorers
-	passed  [][]bool  // the memory of passes and scores
+	passes  [][]bool  // by index in search.filters; nil: the plugin must be called
+	scores  [][]int64 // by index in search.scorers
+	passed  [][]bool  // the memory of passes
 	columns [][]int64
 }
 
 func (s *survey) reset() { s.passes, s.scores = s.passes[:0], s.scores[:0] }
 
-// surveyFilters asks the filters that stand apart from the class, about the nodes at places, or about all nodes if
-// places is nil. Plugins have read the nodes at places before, see PlaceSurveyor.ReadNodes.
+// surveyFilters surveys the filters outside the class, about the nodes at places, or about all nodes if places is nil.
+// Plugins must have read the nodes at places before, see PlaceSurveyor.ReadNodes.
 func (c *search) surveyFilters(nodes []fwk.NodeInfo, places []int32) {
 	s := &c.survey
 	s.passes = sized(s.passes, len(c.filters))
@@ -117,7 +118,7 @@ func (c *search) surveyFilters(nodes []fwk.NodeInfo, places []int32) {
 	}
 }
 
-// surveyScores asks the scorers that stand apart from the class, as surveyFilters does.
+// surveyScores surveys the scorers outside the class, as surveyFilters does.
 func (c *search) surveyScores(nodes []fwk.NodeInfo, places []int32) {
 	s := &c.survey
 	s.scores = sized(s.scores, len(c.scorers))
@@ -142,8 +143,8 @@ func (c *search) surveyScores(nodes []fwk.NodeInfo, places []int32) {
 	}
 }
 
-// readColumn fills the column with the k-th scorer's raw scores of the nodes at places. It returns false if a plugin
-// failed.
+// readColumn fills the column with the raw scores of the scorer at index k, for the nodes at places. It returns false
+// if the plugin failed.
 func (c *search) readColumn(k int, nodes []fwk.NodeInfo, places []int32) bool {
 	c.column = sized(c.column, len(places))
 	if in := c.insideAt[k]; in >= 0 {
@@ -169,15 +170,15 @@ func (c *search) readColumn(k int, nodes []fwk.NodeInfo, places []int32) bool {
 	return true
 }
 
-// sized returns a list of that length, in the memory of one that is not needed any more. What it holds is left over.
+// sized returns a list of that length, in the memory of list if it is large enough. The content is undefined.
 func sized[T any](list []T, length int) []T { return slices.Grow(list[:0], length)[:length] }
 
-// pass says that the survey knows of the filter that it lets the at-th node pass.
+// pass reports whether the survey found that the filter passes the node at index at.
 func (s *survey) pass(filter, at int) bool {
 	return filter < len(s.passes) && s.passes[filter] != nil && s.passes[filter][at]
 }
 
-// score returns what the survey knows of the scorer at the at-th node.
+// score returns the survey's score of the scorer for the node at index at.
 func (s *survey) score(scorer, at int) (int64, bool) {
 	if scorer >= len(s.scores) || s.scores[scorer] == nil {
 		return 0, false
@@ -185,7 +186,7 @@ func (s *survey) score(scorer, at int) (int64, bool) {
 	return s.scores[scorer][at], true
 }
 
-// onlyAt returns places as a list that is not nil: surveys take nil for all nodes.
+// onlyAt returns places as a list that is not nil, because surveys take nil to mean all nodes.
 func onlyAt(places []int32) []int32 {
 	if places == nil {
 		return []int32{}

@@ -13,49 +13,53 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster/devices"
 )
 
-// Pods made from one template, such as those of a job, are the same in everything that plugins look at. So what depends
-// on the pod alone is found once for all of them: its class, and what some plugins prepare in PreFilter and PreScore.
-// Like a class it is a memo, and is dropped when anything but nodes and pods changes. Example: pods of two gangs in one
-// namespace are of one template if they differ in name, labels and gang only, and in the names of claims that ask for
-// the same. With another request or another toleration they are not.
+// Pods made from one template, such as the pods of a job, are equal in everything that plugins read. So the framework
+// computes the parts that depend on the pod alone once per template: the pod's class, and the data that some plugins
+// prepare in PreFilter and PreScore. A template is a memo, like a class. It is dropped when any object other than a
+// node or a pod changes.
+//
+// Example: pods of two gangs in one namespace share a template if they differ only in name, labels, gang, and the names
+// of claims that request the same. With another request or another toleration they do not.
 
-// maxTemplates is how many templates are kept, of some 2 KiB each. When there would be more, all are dropped.
+// maxTemplates bounds the number of templates, of some 2 KiB each. When it is reached, all are dropped.
 const maxTemplates = 4096
 
-// maxKey is how many bytes the key of a memo may have. In the place of a longer one, such as that of a pod whose claims
-// have long selectors, its SHA-256 stands.
+// maxKey bounds the bytes of a memo's key. A longer key, such as the key of a pod whose claims have long selectors, is
+// replaced by its SHA-256.
 const maxKey = 4096
 
-// preparesByTemplate are the plugins whose PreFilter and PreScore depend only on the pod, on their arguments and on
-// objects that are neither nodes nor pods, and write into the cycle's state what is never changed afterwards.
+// preparesByTemplate lists the plugins whose PreFilter and PreScore depend only on the pod, on their arguments, and on
+// objects other than nodes and pods. The data that they write into the cycle's state never changes afterwards.
 var preparesByTemplate = []string{
 	names.NodePorts, names.NodeAffinity, names.TaintToleration, names.NodeResourcesFit,
 	names.NodeResourcesBalancedAllocation,
 }
 
-// skipsClaimless are the plugins whose PreFilter answers Skip for a pod that has no claims and requests no devices, and
-// whatever they leave in the cycle's state then is never changed: all they do later ends where they find no claims in
-// it. For such pods they are in preparesByTemplate, too. Not so for pods of a PodGroup under the feature gate
-// DRAWorkloadResourceClaims: DynamicResources refuses them if there is no such PodGroup.
+// skipsClaimless lists plugins that treat a pod without claims and devices like the plugins in preparesByTemplate do.
+// Their PreFilter answers Skip for it, and the data that they leave in the cycle's state never changes, because all
+// later work ends where they find no claims in it.
+//
+// The exception are pods of a PodGroup under the feature gate DRAWorkloadResourceClaims: DynamicResources refuses them
+// if their PodGroup does not exist.
 var skipsClaimless = []string{names.DynamicResources}
 
-// template is what is known of the pods that are made from one.
+// template is the memo for all pods made from one template.
 type template struct {
 	key        string
-	again      bool        // there was a pod of it before this one
-	membership *membership // nil: not asked for yet
-	affine     *membership // that while some pod has affinity terms
+	again      bool        // an earlier pod had this template
+	membership *membership // nil: not computed yet
+	affine     *membership // the membership while some pod has affinity terms
 	preFilters []prepared  // by plugin id
 	preScores  []prepared
 }
 
-// prepared is what a plugin answered in PreFilter or PreScore, and what it left in the cycle's state.
+// prepared is a plugin's answer in PreFilter or PreScore, and the entries that it left in the cycle's state.
 type prepared struct {
 	known, skip bool
 	entries     []stateEntry
 }
 
-// templateOf returns the memo for pods such as this one, nil if there can be none.
+// templateOf returns the memo for pods like this one, nil if there can be none.
 func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	m := &c.p.classes
 	if _, own := c.state.(*CycleState); !own || m.off || c.trace != nil || len(nodes) < minClassNodes {
@@ -84,8 +88,8 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	return t
 }
 
-// findClaims finds out what the pod's claims ask for, and its extended resources that stand for devices, and whether
-// answers on the pod depend on that alone.
+// findClaims determines what the pod's claims, and its extended resources that map to devices, request. It sets
+// c.knownClaims if answers about the pod depend on that alone.
 func (c *search) findClaims() {
 	c.claims, c.knownClaims = c.claims[:0], true
 	if len(c.pod.Spec.ResourceClaims) == 0 && !devices.RequestsExtended(c.p.world.DRA, c.pod) {
@@ -93,16 +97,16 @@ func (c *search) findClaims() {
 	}
 	c.knownClaims = false
 	if c.p.stage.changed != nil && len(devices.SharedClaims(c.p.world.DRA, c.pod)) > 0 {
-		// a pod that the rehearsal has placed may have the claim's devices
+		// A pod that the rehearsal has placed may have the claim's devices.
 	} else if c.p.world.Claims != nil {
 		c.claims, c.knownClaims = c.p.world.Claims(c.claims, c.pod)
 	}
 	c.claims = strconv.AppendBool(c.claims, c.knownClaims)
 }
 
-// encode returns all that a pod of such a spec says, save what neither the plugins in insideClasses nor those in
-// preparesByTemplate look at: its metadata but for the namespace, the name of its gang, and those of its claims, in the
-// place of which it has claims. It is valid until the next call.
+// encode returns everything in a pod with this spec that the plugins in insideClasses and preparesByTemplate read. It
+// leaves out the metadata except for the namespace, the gang's name, and the names of claims; claims takes their place.
+// The result is valid until the next call.
 func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec, claims []byte) ([]byte, error) {
 	gangless, status := *spec, &pod.Status
 	gangless.SchedulingGroup = nil
@@ -127,13 +131,13 @@ func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec, claims []byte) ([]byte, 
 	m.key = append(m.key, claims...)
 	if len(m.key) > maxKey {
 		sum := sha256.Sum256(m.key)
-		// No shorter key is like it: one with this first byte begins with a namespace of more than 126 bytes.
+		// No shorter key equals it: a key with this first byte would begin with a namespace of more than 126 bytes.
 		m.key = append(append(m.key[:0], 0xff), sum[:]...)
 	}
 	return m.key, nil
 }
 
-// withoutRequests returns the spec of a pod that requests nothing and is otherwise the same.
+// withoutRequests returns a copy of the spec without any resource requests.
 func withoutRequests(spec *v1.PodSpec) *v1.PodSpec {
 	out := *spec
 	out.Overhead, out.Resources = nil, nil
@@ -146,10 +150,10 @@ func withoutRequests(spec *v1.PodSpec) *v1.PodSpec {
 	return &out
 }
 
-// skipped is what a plugin answers that has nothing to do for the pod. It must not be changed.
+// skipped is the status of a plugin that has nothing to do for the pod. It must not be changed.
 var skipped = fwk.NewStatus(fwk.Skip)
 
-// recall puts into the cycle's state what the plugin left there before, and returns what it answered.
+// recall writes the plugin's earlier entries into the cycle's state, and returns its earlier answer.
 func (r *prepared) recall(state *CycleState) *fwk.Status {
 	for _, e := range r.entries {
 		state.Write(e.key, e.data)
@@ -160,7 +164,7 @@ func (r *prepared) recall(state *CycleState) *fwk.Status {
 	return nil
 }
 
-// keep takes note of what a plugin answered, and of what it has added to the state since it had that many entries.
+// keep records a plugin's answer, and the entries that it has added to the state behind the first before entries.
 func (r *prepared) keep(state *CycleState, before int, skip bool) {
 	r.known, r.skip = true, skip
 	r.entries = slices.Clone(state.data[before:])

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The keys of memos are of bounded length, and tell pods apart all the same.
+// The keys of memos have a bounded length and still differ between pods.
 func TestKeysOfMemosAreShortAndDiffer(t *testing.T) {
 	m, seen := &classes{}, map[string]string{}
 	long := strings.Repeat("x", 300<<10)

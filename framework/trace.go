@@ -11,95 +11,96 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Trace collects what one cycle saw, for people to read: more than the log records, and at a cost. A nil
-// *Trace collects nothing. Nothing in it may reach a decision.
+// Trace records one cycle for people to read. It has more than the log, at a cost. A nil *Trace records nothing. No
+// decision may depend on it.
 type Trace struct {
-	// Searched says that plugins were asked for a node. A decision without a scheduling cycle leaves it false.
+	// Searched is set if plugins were asked for a node. It is false for a decision without a scheduling cycle.
 	Searched bool
-	// PreFilter has an answer of every PreFilter plugin that ran, in the order in which they ran.
+	// PreFilter has the answers of the PreFilter plugins, in the order in which they ran.
 	PreFilter []PreFilterAnswer
-	// LeftOut are the nodes that PreFilter plugins left out, each with the first plugin that did, sorted by name. Nodes
-	// are not in it if nothing was left in the end: then the pod was refused, and no node.
+	// LeftOut has the nodes that PreFilter plugins excluded, each with the first plugin that did, sorted by name. If no
+	// node was left, it is empty, because the pod as a whole was refused.
 	LeftOut []NodeRefusal
-	// Filters are the Filter plugins that were asked, in the profile's order, and SkippedFilters those whose PreFilter
+	// Filters are the Filter plugins that ran, in the profile's order. SkippedFilters are the ones whose PreFilter
 	// answered Skip.
 	Filters, SkippedFilters []string
 	// Refused are the nodes that a Filter plugin refused, sorted by name.
 	Refused []NodeRefusal
-	// Feasible are the nodes that all Filter plugins took, sorted by name. A nominated node that takes the pod is the
+	// Feasible are the nodes that passed all Filter plugins, sorted by name. If the nominated node passes, it is the
 	// only one.
 	Feasible []string
-	// PreScore has an answer of every PreScore plugin that ran, in the order in which they ran.
+	// PreScore has the answers of the PreScore plugins, in the order in which they ran.
 	PreScore []Answer
 	// SkippedScores are the Score plugins whose PreScore answered Skip, in the profile's order.
 	SkippedScores []string
-	// Scored are the feasible nodes, best first (total score, then name): the first is the one chosen. A
-	// node that was the only feasible one has no scores.
+	// Scored has the feasible nodes, the best first (by total score, then by name). The first node is the chosen one.
+	// If there was only one feasible node, it has no scores.
 	Scored []ScoredNode
-	// Failed is the error of a Filter, Score or NormalizeScore plugin that ended the cycle, nil for none.
+	// Failed is the error of a Filter, Score or NormalizeScore plugin that ended the cycle, nil if there was none.
 	Failed *Failure
-	// Reserve, Permit and PostFilter have an answer of every plugin that ran, in the order in which they ran.
+	// Reserve, Permit and PostFilter have the answers of the plugins, in the order in which they ran.
 	Reserve, Permit, PostFilter []Answer
 
 	left sets.Set[string] // the nodes that PreFilter has left so far, nil for all
 }
 
-// Answer is what one plugin answered.
+// Answer is the answer of one plugin.
 type Answer struct {
 	Plugin string
 	// Code is the framework's name of the status code, such as Success, Skip, Wait or Unschedulable.
 	Code string
-	// Reasons are the plugin's own words, errors included, sorted: some plugins give them in map order.
+	// Reasons are the plugin's own words, including errors. They are sorted, because some plugins give them in map
+	// order.
 	Reasons []string
-	// Timeout is how long the plugin holds the pod, of a Permit plugin that answers Wait.
+	// Timeout is the time for which a Permit plugin that answers Wait holds the pod.
 	Timeout time.Duration
 }
 
-// PreFilterAnswer is what one PreFilter plugin answered.
+// PreFilterAnswer is the answer of one PreFilter plugin.
 type PreFilterAnswer struct {
 	Answer
-	// AllNodes says that the plugin left all nodes eligible.
+	// AllNodes is set if the plugin excluded no nodes.
 	AllNodes bool
-	// Nodes are the only nodes that it left eligible, sorted, if AllNodes is false.
+	// Nodes are the only nodes that the plugin did not exclude, sorted. It is set if AllNodes is false.
 	Nodes []string
 }
 
-// NodeRefusal is why a node was refused.
+// NodeRefusal is a node and the answer that refused it.
 type NodeRefusal struct {
 	Node string
 	Answer
 }
 
-// Failure is an error of a plugin while nodes were filtered or scored.
+// Failure is an error of a plugin during Filter or Score.
 type Failure struct {
 	// Point is Filter, Score or NormalizeScore.
 	Point string
-	// Node is the node that the plugin was asked about, "" if it was asked about all of them.
+	// Node is the node that the error is about, "" if it is about all nodes.
 	Node string
 	Answer
 }
 
-// ScoredNode is a feasible node and how it was rated.
+// ScoredNode is a feasible node with its scores.
 type ScoredNode struct {
 	Node string
 	// Total is the sum of the plugins' weighted scores.
 	Total int64
-	// Plugins are the plugins that scored the node, in the profile's order, and then the HTTP extenders, each under
-	// the name Extender and its urlPrefix.
+	// Plugins has the scores of the plugins, in the profile's order, and then of the HTTP extenders. An extender's name
+	// is Extender and its urlPrefix.
 	Plugins []PluginScore
 }
 
-// PluginScore is one plugin's rating of one node.
+// PluginScore is the score that one plugin gave to one node.
 type PluginScore struct {
 	Plugin string
-	// Raw is what Score returned, of any size; Normalized what NormalizeScore made of it, 0 to 100. Of an extender it
-	// is ten times Raw, which need not stay below 10.
+	// Raw is the result of Score and may have any size. Normalized is the result of NormalizeScore, 0 to 100. For an
+	// extender, Normalized is ten times Raw, and Raw may exceed 10.
 	Raw, Normalized int64
-	// Weight is the plugin's weight in the profile; Weighted is Normalized times Weight.
+	// Weight is the plugin's weight in the profile. Weighted is Normalized times Weight.
 	Weight, Weighted int64
 }
 
-// Apart returns a trace for a search that may come to nothing, nil if t is.
+// Apart returns a new trace for a search whose result may be discarded, nil if t is nil.
 func (t *Trace) Apart() *Trace {
 	if t == nil {
 		return nil
@@ -107,14 +108,14 @@ func (t *Trace) Apart() *Trace {
 	return &Trace{}
 }
 
-// Take makes t what another one is, if it is not nil.
+// Take replaces t's content with the other trace, if t is not nil.
 func (t *Trace) Take(other *Trace) {
 	if t != nil {
 		*t = *other
 	}
 }
 
-// RunnersUp returns at most n of the nodes that came next after the chosen one, best first.
+// RunnersUp returns at most n of the nodes that came after the chosen one, best first.
 func (t *Trace) RunnersUp(n int) []ScoredNode {
 	if t == nil || len(t.Scored) < 2 {
 		return nil
@@ -123,7 +124,7 @@ func (t *Trace) RunnersUp(n int) []ScoredNode {
 	return rest[:min(n, len(rest))]
 }
 
-// Winner returns the chosen node; ok is false if no node was feasible.
+// Winner returns the chosen node. ok is false if no node was feasible.
 func (t *Trace) Winner() (node ScoredNode, ok bool) {
 	if t == nil || len(t.Scored) == 0 {
 		return ScoredNode{}, false
@@ -139,15 +140,15 @@ func answerOf(plugin string, status *fwk.Status) Answer {
 	return s
 }
 
-// begin notes that a search begins.
+// begin records that a search begins.
 func (t *Trace) begin() {
 	if t != nil {
 		t.Searched = true
 	}
 }
 
-// leftOut notes the nodes that are not among those that PreFilter has left any more, and the status that says so of
-// each.
+// leftOut records the nodes that a PreFilter plugin has now excluded, with the status. left are the nodes that it did
+// not exclude.
 func (t *Trace) leftOut(nodes, left []fwk.NodeInfo, status *fwk.Status) {
 	if t == nil {
 		return
@@ -165,14 +166,14 @@ func (t *Trace) leftOut(nodes, left []fwk.NodeInfo, status *fwk.Status) {
 	slices.SortFunc(t.LeftOut, func(a, b NodeRefusal) int { return cmp.Compare(a.Node, b.Node) })
 }
 
-// forgetLeftOut is for a search that does not look at other nodes anyway.
+// forgetLeftOut clears LeftOut, for a search that visits only one node anyway.
 func (t *Trace) forgetLeftOut() {
 	if t != nil {
 		t.LeftOut, t.left = nil, nil
 	}
 }
 
-// filters notes which of the Filter plugins are asked, given those to skip by id.
+// filters records which Filter plugins run. skip has the plugins to skip, by id.
 func (t *Trace) filters(all []entry[fwk.FilterPlugin], skip []bool) {
 	if t == nil {
 		return
@@ -186,7 +187,7 @@ func (t *Trace) filters(all []entry[fwk.FilterPlugin], skip []bool) {
 	}
 }
 
-// scorers notes which of the Score plugins are skipped, given those to skip by id.
+// scorers records which Score plugins are skipped. skip has the plugins to skip, by id.
 func (t *Trace) scorers(all []scorer, skip []bool) {
 	if t == nil {
 		return
@@ -204,7 +205,7 @@ func (t *Trace) preScore(plugin string, status *fwk.Status) {
 	}
 }
 
-// failed notes the error of a plugin, at a node or, with "", at all of them.
+// failed records the error of a plugin, about a node or, with "", about all nodes.
 func (t *Trace) failed(point, node string, status *fwk.Status) {
 	if t != nil {
 		t.Failed = &Failure{point, node, answerOf(status.Plugin(), status)}
@@ -248,7 +249,7 @@ func (t *Trace) only(node *v1.Node) {
 	}
 }
 
-// raw notes what Score returned, before NormalizeScore overwrites it.
+// raw records the results of Score, before NormalizeScore overwrites them.
 func (t *Trace) raw(scorers []scorer, lists []fwk.NodeScoreList) {
 	if t == nil {
 		return
@@ -266,7 +267,7 @@ func (t *Trace) raw(scorers []scorer, lists []fwk.NodeScoreList) {
 	}
 }
 
-// total notes the normalized scores and those of extenders; the nodes stand as raw left them.
+// total records the normalized scores and the extenders' scores. The nodes must have the order in which raw left them.
 func (t *Trace) total(lists []fwk.NodeScoreList, verdict *Verdict) {
 	if t == nil {
 		return
@@ -286,7 +287,7 @@ func (t *Trace) total(lists []fwk.NodeScoreList, verdict *Verdict) {
 	})
 }
 
-// rated adds the scores that extenders gave.
+// rated adds the scores from extenders.
 func (t *Trace) rated(verdict *Verdict) {
 	const scale = fwk.MaxScore / extenderv1.MaxExtenderPriority
 	for _, r := range verdict.ratings() {

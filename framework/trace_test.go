@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// narrowing is a PreFilter plugin that leaves these nodes.
+// narrowing returns a PreFilter plugin that leaves only these nodes.
 func narrowing(name string, nodes ...string) prefilter {
 	return prefilter{bare{&script{name: name, preFilterResult: onlyNodes(nodes...)}}}
 }
@@ -55,7 +55,7 @@ func TestNoNodeIsRefusedWhereThePodIs(t *testing.T) {
 		t.Errorf("the plugins leave no node, and the trace tells of %v refused, %v asked, %v feasible (%v)",
 			trace.Refused, trace.Filters, trace.Feasible, out.Status)
 	}
-	// As in the rejections: what a left out before is counted, and what left nothing is not.
+	// As in the rejections: the nodes that a excluded count, and the nodes of the plugin that left none do not.
 	if len(trace.LeftOut) != 2 || trace.LeftOut[0].Node != "n1" || trace.LeftOut[1].Node != "n4" {
 		t.Errorf("left out are %+v", trace.LeftOut)
 	}

@@ -31,7 +31,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// The profiles under which both runtimes are compared. Gangs are not upstream's; the rest is.
+// The profiles under which both runtimes are compared. They have no gang plugin, because upstream does not.
 var comparedConfigs = map[string]string{
 	"sample":  `profiles: [{percentageOfNodesToScore: 70, plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]`,
 	"default": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]`,
@@ -53,14 +53,14 @@ const (
 	podsPerWorld    = 10 // 2 × 250 × 10 = 5,000 cases
 )
 
-// pair is the same profile in both runtimes, looking at the same world.
+// pair is the same profile in both runtimes over the same world.
 type pair struct {
 	ours   *framework.Profile
 	theirs upstream.Framework
 	world  *currentWorld
 }
 
-// currentWorld is a world that the test exchanges under the plugins.
+// currentWorld is a world that the test replaces while plugins keep a reference to it.
 type currentWorld struct {
 	fwk.SharedLister
 	nominated map[string][]fwk.PodInfo
@@ -141,7 +141,7 @@ func newInformers(ctx context.Context, tb testing.TB) (informers.SharedInformerF
 	return factory, dynamicresources.NewDRAManager(ctx, claims, slices, factory)
 }
 
-// answer is what a runtime says of one pod, in a form in which two can be compared.
+// answer is a runtime's result for one pod, in a form that can be compared.
 type answer struct {
 	PreFilter string            // status code and reasons, if the pod was refused as a whole
 	Refused   map[string]string // by node: plugin, code, sorted reasons
@@ -156,7 +156,7 @@ func describe(status *fwk.Status) string {
 	return fmt.Sprintf("%s %s %q", status.Plugin(), status.Code(), slices.Sorted(slices.Values(status.Reasons())))
 }
 
-// askUpstream does what kube-scheduler's schedulePod does, over all nodes.
+// askUpstream does the work of kube-scheduler's schedulePod, over all nodes.
 func askUpstream(t *testing.T, f upstream.Framework, world *currentWorld, pod *v1.Pod) answer {
 	t.Helper()
 	ctx, state := framework.Quiet(context.Background()), upstream.NewCycleState()
@@ -317,7 +317,7 @@ func TestFeasibleNodesAndScoresAreUpstreams(t *testing.T) {
 	}
 }
 
-// count notes what kinds of answers there were.
+// count counts the kinds of answers.
 func count(seen map[string]int, a answer) {
 	switch {
 	case a.PreFilter != "":
@@ -342,7 +342,7 @@ func count(seen map[string]int, a answer) {
 	}
 }
 
-// checkVariety guards against a generator whose cases all look alike.
+// checkVariety guards against a generator whose cases are all similar.
 func checkVariety(t *testing.T, seen map[string]int) {
 	t.Helper()
 	for _, kind := range []string{
@@ -378,7 +378,7 @@ func printCase(pod *v1.Pod, nodes []*v1.Node, pods []*v1.Pod) string {
 	return b.String()
 }
 
-// upstreamRegistry is ours with kube-scheduler's own plugins where we have put quicker ones in their place.
+// upstreamRegistry is our registry, with kube-scheduler's own plugins instead of our faster ones.
 func upstreamRegistry() framework.Registry {
 	registry := plugins.NewRegistry()
 	for name, factory := range intree.NewInTreeRegistry() {

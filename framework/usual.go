@@ -6,11 +6,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What the plugins of a class score is the same for most nodes: no image of the pod, no taint that matters, no label
-// that it would rather have. The few others are looked at by themselves where nodes are looked at in groups.
+// Most nodes get the same scores from the plugins of a class: they have no image of the pod, no relevant taint, and no
+// label that the pod prefers. A search by groups visits the few other nodes one by one.
 //
-// Example: of 5,000 nodes 40 have the pod's image. ImageLocality scores them 12 and all others 0. 0 is usual, the 40
-// nodes are unusual.
+// Example: of 5,000 nodes 40 have the pod's image. ImageLocality gives them 12 and all others 0. 0 is the usual score,
+// and the 40 nodes are unusual.
 
 // forgetScores forgets which nodes have unusual scores.
 func (k *class) forgetScores() {
@@ -20,8 +20,8 @@ func (k *class) forgetScores() {
 	k.scoredTo, k.usual, k.unusual = learned{}, nil, k.unusual[:0]
 }
 
-// learnScores has the pod's class score the nodes that have changed, and notes which nodes have unusual scores. It
-// returns false if a plugin failed, or if there are too many of those to look at each.
+// learnScores scores the changed nodes with the scorers of the pod's class, and marks the nodes with unusual scores. It
+// returns false if a plugin failed, or if too many nodes are unusual to visit each of them.
 func (c *search) learnScores(nodes []fwk.NodeInfo) bool {
 	if len(c.insideScorers) == 0 {
 		return true
@@ -52,8 +52,8 @@ func (c *search) learnScores(nodes []fwk.NodeInfo) bool {
 	return len(k.unusual) < len(nodes)/4
 }
 
-// usualScores returns the scores that more than half of the nodes have that the class lets pass, if there are such
-// scores: if each node is paired with one that has others, those that are left over have these.
+// usualScores returns the scores that more than half of the class's feasible nodes have, if there are such scores. It
+// pairs nodes that have different scores; the nodes left over have the majority's scores.
 func (c *search) usualScores() []int64 {
 	k := c.class
 	usual, over := make([]int64, len(k.scorers)), 0
@@ -77,7 +77,7 @@ func (c *search) usualScores() []int64 {
 	return usual
 }
 
-// usualTotal returns what the plugins of the class add to the total of a node that is not unusual.
+// usualTotal returns the contribution of the class's plugins to the total of a node with usual scores.
 func (c *search) usualTotal(r *ranking) (total int64, ok bool) {
 	for i := range r.scales {
 		value, ok := r.scales[i].weighted(c, 0)

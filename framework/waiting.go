@@ -12,14 +12,14 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// WaitingPods are the waiting pods of a cluster as plugins see them. The cluster's state owns them. What plugins do to
-// a fwk.WaitingPod changes nothing: between StartCycle and EndCycle it is written down, and the scheduler makes a
-// decision of it.
+// WaitingPods has the waiting pods of a cluster as plugins see them. The cluster's state owns the pods. A plugin's call
+// on a fwk.WaitingPod changes no state: between StartCycle and EndCycle WaitingPods records it, and the scheduler puts
+// it into a decision.
 type WaitingPods struct {
 	*cluster.Waits
 
 	inCycle bool
-	// heldInCycle: a Permit plugin asked in the running cycle wants to hold the cycle's own pod.
+	// heldInCycle: a Permit plugin in the running cycle wants to hold the cycle's own pod.
 	heldInCycle bool
 	approvals   []eventlog.Approval
 	heard       map[types.UID]heard
@@ -28,13 +28,13 @@ type WaitingPods struct {
 // NewWaitingPods returns the waiting pods of a cluster as plugins see them.
 func NewWaitingPods(waits *cluster.Waits) *WaitingPods { return &WaitingPods{Waits: waits} }
 
-// heard is what one cycle has heard of a pod.
+// heard has the verdict on one pod so far in the running cycle.
 type heard struct {
 	approved []string
 	verdict  verdict
 }
 
-// verdict is a pod's fate, 0 while it is open.
+// verdict is the outcome for a pod, 0 while there is none.
 type verdict uint8
 
 const (
@@ -42,18 +42,18 @@ const (
 	rejected
 )
 
-// Verdicts is what plugins said of waiting pods during one cycle.
+// Verdicts has the answers of plugins about waiting pods in one cycle.
 type Verdicts struct {
-	// Approvals are the permissions given, in the order given. A pod whose last one is among them is in
-	// Allowed, unless it was rejected first.
+	// Approvals are the permissions, in the order in which plugins gave them. A pod with the last permission that it
+	// needs is in Allowed, unless it was rejected first.
 	Approvals []eventlog.Approval
-	// Allowed are the pods that no plugin holds any more, in order of Seq.
+	// Allowed are the pods that no plugin holds any longer, in order of Seq.
 	Allowed []types.UID
-	// Rejected are the pods that a plugin turned away, in order of Seq.
+	// Rejected are the pods that a plugin rejected, in order of Seq.
 	Rejected []types.UID
 }
 
-// StartCycle starts to write down what plugins say of waiting pods. It panics if a cycle is open.
+// StartCycle starts recording plugins' calls about waiting pods. It panics if a cycle is open.
 func (w *WaitingPods) StartCycle() {
 	if w.inCycle {
 		panic("waiting pods: a cycle begins inside another")
@@ -61,11 +61,11 @@ func (w *WaitingPods) StartCycle() {
 	w.inCycle, w.heldInCycle = true, false
 }
 
-// HeldInCycle reports whether a Permit plugin that was asked so far in the running cycle wants to hold the cycle's own
-// pod. It is for a plugin that implements PermitsLast.
+// HeldInCycle reports whether a Permit plugin that has run in this cycle wants to hold the cycle's own pod. It is for
+// plugins that implement PermitsLast.
 func (w *WaitingPods) HeldInCycle() bool { return w.heldInCycle }
 
-// EndCycle returns what plugins said since StartCycle, and forgets it. It panics if no cycle is open.
+// EndCycle returns the answers since StartCycle and forgets them. It panics if no cycle is open.
 func (w *WaitingPods) EndCycle() Verdicts {
 	if !w.inCycle {
 		panic("waiting pods: a cycle ends that has not begun")
@@ -87,7 +87,7 @@ func (w *WaitingPods) EndCycle() Verdicts {
 	return out
 }
 
-// hear notes what the running cycle has now heard of the pod.
+// hear records the verdict on the pod so far in the running cycle.
 func (w *WaitingPods) hear(pod *cluster.Wait, h heard) {
 	if w.heard == nil {
 		w.heard = make(map[types.UID]heard)
@@ -106,15 +106,15 @@ var _ fwk.WaitingPod = view{}
 // GetPod returns the pod.
 func (v view) GetPod() *v1.Pod { return v.pod.Pod.Object }
 
-// GetPendingPlugins returns the plugins that hold the pod still, sorted, those gone that have approved
-// earlier in the same cycle.
+// GetPendingPlugins returns the plugins that still hold the pod, sorted. A plugin that has approved the pod in this
+// cycle does not count.
 func (v view) GetPendingPlugins() []string {
 	approved := v.all.heard[v.pod.Pod.Object.UID].approved
 	return slices.DeleteFunc(slices.Clone(v.pod.Plugins), func(p string) bool { return slices.Contains(approved, p) })
 }
 
-// Allow writes down that the plugin does not hold the pod any more. Like upstream's it does nothing if the
-// plugin did not hold it or the pod's fate is settled.
+// Allow records that the plugin no longer holds the pod. As in upstream, it does nothing if the plugin did not hold the
+// pod, or if the pod was already allowed or rejected.
 func (v view) Allow(plugin string) {
 	v.mustBeInCycle("allows", plugin)
 	uid := v.pod.Pod.Object.UID
@@ -130,7 +130,7 @@ func (v view) Allow(plugin string) {
 	v.all.hear(v.pod, h)
 }
 
-// Reject writes down that the pod is turned away. It returns false if the pod's fate is settled.
+// Reject records that the pod is rejected. It returns false if the pod was already allowed or rejected.
 func (v view) Reject(plugin, _ string) bool {
 	v.mustBeInCycle("rejects", plugin)
 	h := v.all.heard[v.pod.Pod.Object.UID]
@@ -142,10 +142,10 @@ func (v view) Reject(plugin, _ string) bool {
 	return true
 }
 
-// Preempt is Reject: a released pod is tried again either way.
+// Preempt is Reject, because a released pod is tried again either way.
 func (v view) Preempt(plugin, msg string) bool { return v.Reject(plugin, msg) }
 
-// A verdict outside a cycle could be recorded nowhere, and a plugin that gives one could not be replayed.
+// mustBeInCycle panics outside a cycle: nothing would record the verdict, so a replay could not repeat it.
 func (v view) mustBeInCycle(does, plugin string) {
 	if !v.all.inCycle {
 		panic(fmt.Sprintf("plugin %s %s waiting pod %s/%s outside a scheduling cycle: nothing records that",
@@ -153,7 +153,7 @@ func (v view) mustBeInCycle(does, plugin string) {
 	}
 }
 
-// each calls f with all held pods as plugins see them, in order of Seq.
+// each calls f with all waiting pods as plugins see them, in order of Seq.
 func (w *WaitingPods) each(f func(fwk.WaitingPod)) {
 	w.Each(func(wait *cluster.Wait) bool {
 		f(view{w, wait})

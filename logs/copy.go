@@ -43,6 +43,9 @@ func (o Options) Copy(ctx context.Context, from, to string, upTo uint64, keep Ke
 	case upTo > 0:
 		last = upTo
 	}
+	if err := source.readable(ctx); err != nil {
+		return nil, err
+	}
 	kept, at, err := keep.copyInto(ctx, source, to, last)
 	if err != nil {
 		return nil, err
@@ -58,6 +61,15 @@ func (o Options) Copy(ctx context.Context, from, to string, upTo uint64, keep Ke
 	return &Copied{From: source.Path(), To: kept.Path(), Entries: last, Added: last - at, Hash: fmt.Sprintf("%x",
 		end.Hash),
 		Root: end.Tree.Root().String()}, nil
+}
+
+// readable reads the first entry. A log of a version that this program does not read is refused there, before a target
+// is made for it.
+func (s *Source) readable(ctx context.Context) error {
+	for _, err := range s.Read(ctx, s.First()) {
+		return err
+	}
+	return nil
 }
 
 // copyInto opens the target log, and returns its last entry, which is not after last.

@@ -24,7 +24,7 @@ func (s *Source) PodNames(ctx context.Context, before uint64) (*PodNames, error)
 	}
 	from := s.First()
 	if m, err := s.Restore(before - 1); err == nil && m != nil {
-		for _, p := range m.Cluster().AllPods() {
+		for _, p := range m.Cluster().Pods().All() {
 			n.names[p.Object.UID] = p.Object.Namespace + "/" + p.Object.Name
 		}
 		from = m.Seq() + 1

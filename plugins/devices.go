@@ -25,14 +25,14 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// maxAllocationSteps is how many steps the search for a pod's devices on one node may take: many times what a claim of
-// 32 devices takes that finds them. What claims ask for can make the search exponential.
+// maxAllocationSteps is the number of steps that the search for a pod's devices on one node may take: many times the
+// steps of a successful search for a claim of 32 devices. Claims can make the search exponential.
 const maxAllocationSteps = 1 << 14
 
-// maxSelectorCost is what the CEL selectors of a cycle may cost in all, in the units of Kubernetes' cost limit for each
-// expression (CELSelectorExpressionMaxCost, 1,000,000). Each node has the same share of it, because nodes are looked at
-// side by side. A selector that compares two attributes costs some ten units: on 5,000 nodes that is enough for 20,000
-// such evaluations a node.
+// maxSelectorCost is the cost that the CEL selectors of a cycle may have in all, in the units of Kubernetes' cost limit
+// for each expression (CELSelectorExpressionMaxCost, 1,000,000). Each node has the same share of it, because the cycle
+// filters nodes side by side. A selector that compares two attributes costs some ten units: on 5,000 nodes that is
+// enough for 20,000 such evaluations a node.
 const maxSelectorCost = 1 << 30
 
 // boundedDevices is DynamicResources with a search that ends after so many steps, and after so much work of selectors.
@@ -43,7 +43,7 @@ type boundedDevices struct {
 	handle    fwk.Handle
 	selectors *selectors
 	celCache  *cel.Cache
-	// timeout is how long after its allocation a claim may wait for its devices' binding conditions.
+	// timeout is the time from its allocation for which a claim may wait for its devices' binding conditions.
 	timeout time.Duration
 }
 
@@ -88,7 +88,7 @@ func (h allocatorHandle) SharedDRAManager() fwk.SharedDRAManager {
 	return devices.ForAllocator(h.Handle.SharedDRAManager())
 }
 
-// shareKey is where the cycle's state has the share of maxSelectorCost that each node has.
+// shareKey is the key of each node's share of maxSelectorCost in the cycle's state.
 const shareKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/share"
 
 type selectorShare uint64
@@ -161,7 +161,7 @@ func askFor(classes []string) *resourcev1.ResourceClaim {
 	return claim
 }
 
-// overdueKey is where the cycle's state says that a claim of the pod is overdue, if one is.
+// overdueKey is the key in the cycle's state of a claim of the pod that is overdue.
 const overdueKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/overdue"
 
 type overdue struct{}
@@ -198,8 +198,8 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 	return p.resolvable(p.filter(p.newSteps(state), state, state, pod, node), pod, node)
 }
 
-// filter has kube-scheduler's plugin search the node. prepared is the state which that plugin's PreFilter has left, and
-// state that of the cycle.
+// filter lets kube-scheduler's plugin search the node. prepared is the state that the plugin's PreFilter has left, and
+// state is the cycle's state.
 func (p *boundedDevices) filter(steps *countedSteps, state, prepared fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo) *fwk.Status {
 	status := p.DynamicResources.Filter(steps, prepared, pod, node)
@@ -224,12 +224,12 @@ func (p *boundedDevices) newSteps(state fwk.CycleState) *countedSteps {
 	}
 	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare))}
 	log := logr.New(&costSink{p.selectors, steps.spend})
-	// The cause of a context is that of the one which it was made from: this one is made from none that can end.
+	// A context takes over the cause of its parent: the parent of this one can never end.
 	steps.Context = klog.NewContext(context.Background(), log)
 	return steps
 }
 
-// unavailableClaim is what kube-scheduler says of a claim that is not ready in time.
+// unavailableClaim is kube-scheduler's reason for a claim that is not ready in time.
 const unavailableClaim = "resourceclaim not available on the node"
 
 // countedSteps is a context that ends when it was asked so often whether it has: the allocator asks at each step. It
@@ -237,7 +237,7 @@ const unavailableClaim = "resourceclaim not available on the node"
 type countedSteps struct {
 	context.Context
 	left int
-	// share is what selectors may cost yet.
+	// share is the remaining cost that selectors may have.
 	share uint64
 	// over says that they have cost more.
 	over bool
@@ -265,7 +265,7 @@ var ended = func() chan struct{} {
 	return c
 }()
 
-// spend takes in what an evaluation of a selector has cost.
+// spend subtracts the cost of an evaluation of a selector.
 func (c *countedSteps) spend(cost uint64) {
 	if cost > c.share {
 		c.over = true

@@ -86,7 +86,7 @@ func TestTheCostOfSelectorsIsBounded(t *testing.T) {
 	}
 }
 
-// deviceHandle is what DynamicResources needs of a handle.
+// deviceHandle is the part of a handle that DynamicResources needs.
 type deviceHandle struct {
 	fwk.Handle
 	state *cluster.State
@@ -99,7 +99,7 @@ func (h *deviceHandle) SharedInformerFactory() informers.SharedInformerFactory {
 }
 func (h *deviceHandle) ProfileName() string { return "p" }
 
-// filterDevices filters a node with 24 devices, one of so many, for a pod with a claim of so many devices with a
+// filterDevices filters a node with 24 devices, one of so many nodes. The pod has a claim of count devices with a
 // selector, and of one more if there is another selector.
 func filterDevices(t *testing.T, nodes int, count int64, selectors ...string) []*fwk.Status {
 	t.Helper()
@@ -149,8 +149,8 @@ func filterDevices(t *testing.T, nodes int, count int64, selectors ...string) []
 }
 
 // The search for the devices of a node ends when it has taken too many steps, or when the selectors have cost more than
-// the node's share of the cycle's, which is smaller the more nodes there are; each time that the node is filtered. The
-// cycle ends in an error then, that says why.
+// the node's share of the cycle's. The share is smaller the more nodes there are, and counts for each time that the
+// node is filtered. Then the cycle ends in an error that says why.
 func TestTheSearchOnANodeHasItsShareOfTheCycle(t *testing.T) {
 	const list = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 	costly := list + ".all(a, " + list + ".all(b, " + list + ".all(c, a + b + c >= 0)))"

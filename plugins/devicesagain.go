@@ -11,11 +11,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 )
 
-// What a cycle needs to know of a node is often remembered from the pod before (framework/classes.go), and then
-// Filter is not called for it. But Score and Reserve go by what Filter leaves in the cycle's state: so they have it
-// called for their node, if it was not.
+// The result of Filter for a node is often remembered from the pod before (framework/classes.go), and then Filter is
+// not called for it. But Score and Reserve read the state that Filter leaves in the cycle. So they call it for their
+// node if it was not called.
 
-// searchedKey is where the cycle's state has the nodes that were searched for devices.
+// searchedKey is the key in the cycle's state of the nodes that were searched for devices.
 const searchedKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/searched"
 
 // searched are the nodes for which Filter was called in a cycle.
@@ -25,7 +25,7 @@ type searched struct {
 
 	mu    sync.Mutex
 	nodes map[string]struct{}
-	// beside are the nominated pods beside which the pod must get other devices than those that Filter has found.
+	// beside are the nominated pods beside which the pod must get other devices than Filter has found.
 	beside map[string][]*v1.Pod
 }
 
@@ -66,7 +66,7 @@ func (p *boundedDevices) begin(state fwk.CycleState, pod *v1.Pod) {
 	state.Write(searchedKey, s)
 }
 
-// claimsOf returns the claims of the pod that are there.
+// claimsOf returns the existing claims of the pod.
 func (p *boundedDevices) claimsOf(pod *v1.Pod) (claims []*resourcev1.ResourceClaim) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])

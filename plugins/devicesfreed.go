@@ -19,24 +19,26 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
-// Preemption frees devices. kube-scheduler's DynamicResources does not take part in preemption: it
-// refuses nodes for good, and what it knows of devices in PreFilter it does not change when pods are thought away from
-// a node. So a node that is not as it is, because pods were thought away from it or added, is searched anew, with the
-// devices that are in use then.
+// Preemption frees devices. kube-scheduler's DynamicResources does not take part in preemption: it refuses nodes as
+// unresolvable, and does not update the devices of its PreFilter when pods are removed from a copy of a node. So a node
+// that differs from the real one, because pods were removed from it or added, is searched again, with the devices that
+// are in use then.
 //
 // Example: a node has one device, and a pod of low priority has it. Preemption takes that pod off a copy of the node.
-// Filter is asked about the copy: it sees that all users of the claim are gone, and searches with the device free.
+// Filter is called for the copy: it sees that all users of the claim are gone, and searches with the device free.
 //
-// While nominated pods wait for their devices, no other pod of their priority or below takes what would leave too few.
-// First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
-// of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
+// While nominated pods wait for their devices, no other pod of their priority or below takes devices that would leave
+// too few. First the pod gets the first devices that the search finds. Then the nominated pods must still find theirs,
+// including the devices of the pods that are leaving. If they do not, they get theirs first, and the pod must get
+// others, also in Reserve.
 //
-// Nothing is evicted for devices that a pod requests as extended resources. Such a pod leaves nominated pods theirs,
-// and others leave it those that are free while it is nominated. In a rehearsal it has those that are free.
+// Nothing is evicted for devices that a pod requests as extended resources. Such a pod leaves nominated pods their
+// devices, and other pods leave it the free ones while it is nominated. In a rehearsal it gets the free ones.
 
-// tooFew is what kube-scheduler says where devices are taken or not there.
+// tooFew is kube-scheduler's reason where devices are in use or missing.
 const tooFew = "cannot allocate all claims"
 
 var errManySteps = errors.New("the search for devices that preemption could free takes too many steps")
@@ -77,8 +79,8 @@ func (p *boundedDevices) resolvable(status *fwk.Status, pod *v1.Pod, node fwk.No
 	return fwk.NewStatus(fwk.Unschedulable, tooFew)
 }
 
-// placedKey is where the cycle's state has the node where a rehearsal has placed a pod that shares a claim with this
-// one.
+// placedKey is the key in the cycle's state of the node where a rehearsal has placed a pod that shares a claim with
+// this one.
 const placedKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/placed"
 
 type placedOn string
@@ -94,7 +96,7 @@ func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []f
 		return
 	}
 	for _, node := range nodes {
-		actual, err := state.Get(node.Node().Name)
+		actual, err := state.Nodes().Get(node.Node().Name)
 		if err != nil {
 			continue
 		}
@@ -117,8 +119,8 @@ type otherNode struct {
 	cycle   fwk.CycleState
 	// dry says that it is asked what would be if pods went; otherwise only nominated pods are added.
 	dry bool
-	// members were placed there by the rehearsal before, and nominated are nominated to it: those that have claims, or
-	// request devices as extended resources.
+	// members were placed there by the rehearsal before, and nominated are nominated to it: the pods that have claims,
+	// or request devices as extended resources.
 	members, nominated []*v1.Pod
 	on                 map[types.UID]bool // the pods on it
 }
@@ -129,7 +131,7 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 	if state == nil {
 		return nil
 	}
-	actual, err := state.Get(node.Node().Name)
+	actual, err := state.Nodes().Get(node.Node().Name)
 	if err != nil {
 		return nil
 	}
@@ -165,13 +167,13 @@ func podsOn(node fwk.NodeInfo) map[types.UID]bool {
 
 // rehearsed reports whether a rehearsal lasts.
 func (p *boundedDevices) rehearsed() bool {
-	_, actual := p.handle.SnapshotSharedLister().NodeInfos().(*cluster.State)
+	_, actual := p.handle.SnapshotSharedLister().NodeInfos().(*cluster.Nodes)
 	return !actual
 }
 
 // holdsPlace reports whether the pod waits on a node, which a rehearsal gives back with its devices.
 func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
-	own := state.Pod(pod.UID)
+	own := state.Pods().Get(pod.UID)
 	return own != nil && own.Stage == cluster.Waiting
 }
 
@@ -195,15 +197,15 @@ func (p *boundedDevices) beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
 }
 
 // placedAgain returns the pods of the pod's own gangs that wait on the node, and that a rehearsal has placed there
-// again: they get their devices anew.
+// again: they get their devices again.
 func (p *boundedDevices) placedAgain(state *cluster.State, pod *v1.Pod, staged, actual fwk.NodeInfo) (pods []*v1.Pod) {
-	g := state.GroupOf(pod)
+	g := state.Gangs().Of(pod)
 	if g == nil || staged == actual {
 		return nil
 	}
 	for _, info := range staged.GetPods() {
 		member := info.GetPod()
-		known := state.Pod(member.UID)
+		known := state.Pods().Get(member.UID)
 		if known != nil && known.Stage == cluster.Waiting && known.Group != nil && has(actual, member.UID) &&
 			known.Group.Mode() != cluster.NonStrict && slices.Contains(g.Unit(), known.Group) &&
 			(len(member.Spec.ResourceClaims) > 0 || p.wantsMade(member)) {
@@ -217,10 +219,10 @@ func has(node fwk.NodeInfo, uid types.UID) bool {
 	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool { return info.GetPod().UID == uid })
 }
 
-// stays returns what says of a user of a claim whether it keeps its devices while pod is looked for a place for.
+// stays returns a predicate: does this user of a claim keep its devices while the scheduler searches a node for pod?
 func (o *otherNode) stays(pod *v1.Pod) func(types.UID) bool {
 	return func(uid types.UID) bool {
-		user := o.cluster.Pod(uid)
+		user := o.cluster.Pods().Get(uid)
 		switch {
 		case user == nil:
 			return false
@@ -236,10 +238,11 @@ func (o *otherNode) stays(pod *v1.Pod) func(types.UID) bool {
 	}
 }
 
-// remains returns what says of a user of a claim whether it keeps its devices once all have gone that were asked to.
+// remains returns a predicate: does this user of a claim keep its devices once all pods that were asked to leave are
+// gone?
 func (o *otherNode) remains(pod *v1.Pod) func(types.UID) bool {
 	stays := o.stays(pod)
-	return func(uid types.UID) bool { return stays(uid) && !o.cluster.Leaves(uid) }
+	return func(uid types.UID) bool { return stays(uid) && !o.cluster.Pods().Leaves(uid) }
 }
 
 // filter is Filter of the pod.
@@ -251,7 +254,7 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	defer trial.End()
 	var status *fwk.Status
 	if o.dry {
-		if o.cluster.Devices().SearchLeft() <= 0 {
+		if preemption.BudgetOf(ctx).Left() <= 0 {
 			return fwk.AsStatus(errManySteps)
 		}
 		status = o.filterDry(ctx, trial, pod)
@@ -286,16 +289,16 @@ func (o *otherNode) filterDry(ctx context.Context, trial *devices.Trial, pod *v1
 	return nil
 }
 
-// staysFor returns what says of a user of a claim whether it keeps its devices, where the pod is searched for. One that
-// requests devices as extended resources counts on none that come free by evictions, but on those of pods that wait on
-// a node: these lose them with the Decision.
+// staysFor returns a predicate: does this user of a claim keep its devices in a search for pod? A pod that requests
+// devices as extended resources does not count on devices that evictions free. It counts on the devices of pods that
+// wait on a node: these lose them with the Decision.
 func (o *otherNode) staysFor(pod *v1.Pod) func(types.UID) bool {
 	stays := o.stays(pod)
 	if !o.p.wantsMade(pod) {
 		return stays
 	}
 	return func(uid types.UID) bool {
-		user := o.cluster.Pod(uid)
+		user := o.cluster.Pods().Get(uid)
 		return user == nil || user.Stage != cluster.Waiting || stays(uid)
 	}
 }
@@ -341,7 +344,7 @@ func (o *otherNode) search(ctx context.Context, pod *v1.Pod) (fwk.CycleState, *f
 		return anew, status
 	}
 	steps := o.p.newSteps(o.cycle)
-	defer o.spend(steps)
+	defer o.spend(ctx, steps)
 	return anew, o.p.filter(steps, o.cycle, anew, pod, o.NodeInfo)
 }
 
@@ -442,9 +445,9 @@ type givenClaim struct {
 	allocation *resourcev1.AllocationResult
 }
 
-// giveAll has the claims of pods that have no devices get some: one pod after the other has those that the allocator
-// finds first; or all are looked at together, if that leaves the last ones too few. It returns nil if there are too few
-// for them together.
+// giveAll allocates devices to the claims of pods that have none. Each pod in turn gets the first devices that the
+// allocator finds. If that leaves the last ones too few, it searches for all of them together. It returns nil if there
+// are too few for all.
 func (o *otherNode) giveAll(ctx context.Context, trial *devices.Trial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
 	before, all := trial.Mark(), []givenClaim{}
@@ -465,7 +468,7 @@ func (o *otherNode) giveAll(ctx context.Context, trial *devices.Trial, pods []*v
 	return all, nil
 }
 
-// giveTogether is giveAll in one search. It is not made where devices are fewer than what is asked for: that search
+// giveTogether is giveAll in one search. It does not search if there are fewer devices than requested: that search
 // would take long.
 func (o *otherNode) giveTogether(ctx context.Context, trial *devices.Trial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
@@ -480,8 +483,8 @@ func (o *otherNode) giveTogether(ctx context.Context, trial *devices.Trial, pods
 	return o.give(ctx, trial, pods, stays)
 }
 
-// enoughDevices reports whether so many devices are free as the claims ask for. It does not look at what kind of
-// devices they are, and is false for claims that ask for a number that is not known.
+// enoughDevices reports whether as many devices are free as the claims request. It ignores the kind of the devices, and
+// is false for claims that request an unknown number.
 func enoughDevices(dra fwk.SharedDRAManager, claims []*resourcev1.ResourceClaim) bool {
 	used, err := dra.ResourceClaims().GatherAllocatedState()
 	if err != nil {
@@ -538,8 +541,8 @@ func (o *otherNode) wanted(dra fwk.SharedDRAManager, pods []*v1.Pod) (wanted []*
 	return wanted, true
 }
 
-// give has the pods' claims that have no devices get those that the allocator finds for all of them. It returns nil if
-// these are too few.
+// give allocates to the pods' claims that have no devices the ones that the allocator finds for all of them. It returns
+// nil if these are too few.
 func (o *otherNode) give(ctx context.Context, trial *devices.Trial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
 	for _, pod := range pods {
@@ -555,7 +558,7 @@ func (o *otherNode) give(ctx context.Context, trial *devices.Trial, pods []*v1.P
 	}
 	steps := o.p.newSteps(o.cycle)
 	results, err := o.allocate(steps, dra, wanted)
-	o.spend(steps)
+	o.spend(ctx, steps)
 	if why := steps.why(); why != "" {
 		return nil, givenUp(o.NodeInfo, why)
 	}
@@ -570,13 +573,13 @@ func (o *otherNode) give(ctx context.Context, trial *devices.Trial, pods []*v1.P
 	return given, nil
 }
 
-// searchCost is what a search in a dry run costs beside its steps.
+// searchCost is the cost of a search in a dry run beside its steps.
 const searchCost = 16
 
 // spend counts the steps of a search in a dry run.
-func (o *otherNode) spend(steps *countedSteps) {
+func (o *otherNode) spend(ctx context.Context, steps *countedSteps) {
 	if o.dry {
-		o.cluster.Devices().SpendSearch(searchCost + maxAllocationSteps - steps.left)
+		preemption.BudgetOf(ctx).Spend(searchCost + maxAllocationSteps - steps.left)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// With returns the factories of NewRegistry and those of plugins of others, by name. It refuses names that NewRegistry
-// has, and those of kube-scheduler's plugins that it leaves out: configurations mean these by them.
+// With returns the factories of NewRegistry and of the caller's plugins, by name. It refuses names that NewRegistry
+// has, and names of kube-scheduler's plugins that NewRegistry leaves out: in a configuration these names mean the
+// originals.
 func With(others frameworkruntime.Registry) (framework.Registry, error) {
 	registry := NewRegistry()
 	taken := maps.Clone(registry.Factories)

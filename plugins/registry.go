@@ -23,14 +23,13 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/quickspread"
 )
 
-// NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws random
-// numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, PodTopologySpread is
-// quickspread's, and InterPodAffinity quickaffinity's. The search of DynamicResources for devices is bounded, and the
-// reasons of NodeVolumeLimits are the same in every run. Of kube-scheduler's these are missing: the plugins of its own
-// pod group cycle, which is not run, and in whose place Coscheduling stands. DeferredPodScheduling fails to start while
-// its feature gate is off.
+// NewRegistry returns the factories of all plugins by name. DefaultPreemption, which draws random numbers, is replaced
+// by our own. NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, PodTopologySpread is quickspread's,
+// and InterPodAffinity quickaffinity's. The search of DynamicResources for devices is bounded, and the reasons of
+// NodeVolumeLimits are the same in every run. The plugins of kube-scheduler's pod group cycle are missing: that cycle
+// is not run, and Coscheduling takes its place. DeferredPodScheduling fails to start while its feature gate is off.
 //
-// A plugin heeds the feature gates that are in force when it is made, not those of the call.
+// A plugin reads the feature gates that are in force when it is made, not the gates at the time of the call.
 func NewRegistry() framework.Registry {
 	factories := frameworkruntime.Registry{}
 	// any order: they go into a map

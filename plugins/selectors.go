@@ -16,25 +16,25 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// CEL goes through a map as Go does: in another order each time. What all, exists and exists_one answer does not depend
-// on the order, but a list that is built from a map has it. A decision by such a list may not replay.
+// CEL iterates over a map as Go does: in another order each time. The answers of all, exists and exists_one do not
+// depend on the order, but a list that is built from a map does. A decision that depends on such a list may not replay.
 
-// selector is what is known of the CEL expression of a selector.
+// selector has the properties of a selector's CEL expression.
 type selector struct {
 	// why says why no decision may depend on it; "" if one may.
 	why string
-	// cost is the most that one evaluation costs, if it goes through a map: what it costs depends on the order then. 0
-	// if it goes through none.
+	// cost is the highest cost of one evaluation, if it iterates over a map: the real cost depends on the order then.
+	// It is 0 if it iterates over none.
 	cost uint64
 }
 
-// selectors remembers what is known of expressions.
+// selectors remembers the properties of expressions.
 type selectors struct {
 	mu    sync.Mutex
 	known map[string]selector
 }
 
-// mostSelectors is how many expressions are remembered.
+// mostSelectors is the number of expressions that are remembered.
 const mostSelectors = 1024
 
 func (s *selectors) of(expression string) selector {
@@ -51,7 +51,7 @@ func (s *selectors) of(expression string) selector {
 	return examined
 }
 
-// examine looks at an expression. One that does not compile is refused by the allocator.
+// examine returns the properties of an expression. The allocator refuses one that does not compile.
 func examine(expression string) selector {
 	compiled := cel.GetCompiler(cel.Features{
 		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
@@ -84,13 +84,13 @@ func examine(expression string) selector {
 	return selector{cost: compiled.MaxCost}
 }
 
-// mapWalk looks for what goes through maps. anyIsMap says that a value of unknown type may be a map: attributes are
-// none, so that only a call can have made one, as makesAnyOfMap says.
+// mapWalk finds iterations over maps. anyIsMap says that a value of unknown type may be a map: attributes are none, so
+// only a call can have made one, as makesAnyOfMap reports.
 type mapWalk struct{ anyIsMap bool }
 
-// makesAnyOfMap reports whether e is a call by which a map may become a value of unknown type: dyn, or one that returns
-// one of its arguments, of which one is a map and another of unknown type, such as c ? attributes : attribute. Only to
-// look up what is in a map makes none.
+// makesAnyOfMap reports whether e is a call that may turn a map into a value of unknown type: dyn, or a call that
+// returns one of its arguments, of which one is a map and another of unknown type. Example: c ? attributes : attribute.
+// A lookup in a map makes none.
 func makesAnyOfMap(e ast.NavigableExpr) bool {
 	if e.Kind() != ast.CallKind {
 		return false
@@ -142,8 +142,8 @@ func rangeOf(e ast.NavigableExpr) ast.NavigableExpr {
 	return e.AsComprehension().IterRange().(ast.NavigableExpr)
 }
 
-// heedsNoOrder reports whether e, a list, is only counted, looked into, or gone through by another comprehension, which
-// is looked at by itself.
+// heedsNoOrder reports whether e, a list, is only counted, searched, or iterated over by another comprehension, which
+// is checked by itself.
 func heedsNoOrder(e ast.NavigableExpr) bool {
 	user, ok := e.Parent()
 	if !ok {
@@ -197,7 +197,7 @@ func (p *boundedDevices) firstRefused(list []resourcev1.DeviceSelector) (at int,
 	return 0, ""
 }
 
-// request is what a claim asks for, or an alternative of it.
+// request is a request of a claim, or an alternative in it.
 type request struct {
 	name, class string
 	selectors   []resourcev1.DeviceSelector
@@ -218,7 +218,7 @@ func requestsOf(claim *resourcev1.ResourceClaim) (list []request) {
 	return list
 }
 
-// costSink is a log that nobody reads: the allocator tells it at level 7 what each evaluation of a selector has cost.
+// costSink is a log without a reader: at level 7 the allocator logs the cost of each evaluation of a selector.
 type costSink struct {
 	selectors *selectors
 	spend     func(cost uint64)
@@ -227,7 +227,7 @@ type costSink struct {
 var _ logr.LogSink = (*costSink)(nil)
 
 const (
-	// costLevel is the level at which the allocator tells it, evaluated what it says then.
+	// costLevel is the level at which the allocator logs it, evaluated the message.
 	costLevel = 7
 	evaluated = "CEL result"
 )

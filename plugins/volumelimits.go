@@ -12,9 +12,9 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// orderedLimits is NodeVolumeLimits whose reasons are the same in every run: of several CSI drivers that a node does
-// not have, kube-scheduler's names any one, because it goes through a map. This one names that of the pod's first such
-// volume.
+// orderedLimits is NodeVolumeLimits with the same reasons in every run. If a node lacks several CSI drivers,
+// kube-scheduler's plugin names any of them, because it iterates over a map. This one names the driver of the pod's
+// first such volume.
 type orderedLimits struct{ *nodevolumelimits.CSILimits }
 
 // newOrderedLimits returns the factory of NodeVolumeLimits with such reasons.
@@ -39,7 +39,7 @@ func (p *orderedLimits) Filter(ctx context.Context, state fwk.CycleState, pod *v
 	if len(pod.Spec.Volumes) < 2 || !isMissingDriver(status) {
 		return status
 	}
-	// Of a pod with a single volume there is one driver to name.
+	// A pod with a single volume has one driver to name.
 	alone := *pod
 	for i := range pod.Spec.Volumes {
 		alone.Spec.Volumes = pod.Spec.Volumes[i : i+1]

@@ -36,7 +36,7 @@ const earlyWindow = eventlog.Time(time.Second)
 // backs off.
 func (q *Queue) mayPopEarly(e *Entity) bool {
 	return q.opts.PopEarly && !e.poppedEarly && e.errorCount == 0 && len(e.plugins)+len(e.pendingPlugins) > 0 &&
-		q.laneOf(e) == nil && (e.key.Type == fwk.PodKeyType || q.opts.Profiles[e.profile].GroupBackoff == 0)
+		!q.hasLane(e) && (e.key.Type == fwk.PodKeyType || q.opts.Profiles[e.profile].GroupBackoff == 0)
 }
 
 // MayPopEarly reports whether e backs off and will be attempted before its backoff ends if nothing else is worth an

@@ -114,7 +114,7 @@ func TestWhatIsNeverAttemptedEarly(t *testing.T) {
 		"without room":           {key: podKey("g-0"), failure: blaming("A")},
 		"a gang with its own backoff": {
 			func(p *Profile) { p.GroupBackoff = time.Minute }, gangKey("g"), blaming("A"), true},
-		"in a lane": {func(p *Profile) { p.Lane = true }, podKey("g-0"), blaming("A"), true},
+		"in a lane": {func(p *Profile) { p.Lanes = &oneLane{} }, podKey("g-0"), blaming("A"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := hintful()

@@ -140,7 +140,7 @@ type Entity struct {
 	slot                      int           // in its heap or alike
 	alike                     *refusedAlike // of the unschedulable ones that are not owed a retry
 	lane                      *lane         // nil if it is in none
-	spot                      spot          // in its lane, or among the owed
+	node                      treeNode      // in its lane, or among the owed
 	gates                     []gateRef
 	restsIn                   *restList // Queue.resting or Queue.outside; nil if it is in neither
 	restedBefore, restedAfter *Entity   // its neighbours there

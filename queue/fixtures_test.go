@@ -303,3 +303,9 @@ func endsWith(suffix string) fwk.QueueingHintFn {
 		return fwk.QueueSkip, nil
 	}
 }
+
+// oneLane is a policy with one lane, in which all pass.
+type oneLane struct{ BestEffort }
+
+// Lane implements LanePolicy.
+func (*oneLane) Lane(*Entity) string { return "lane" }

@@ -21,9 +21,8 @@ const (
 type Profile struct {
 	// GroupBackoff is the shortest backoff of a gang that was found unschedulable; 0 for that of a pod.
 	GroupBackoff time.Duration
-	// Lane says that Passes is asked whether one of the profile's entities may be attempted before another that comes
-	// before it in queue order.
-	Lane bool
+	// Lanes is the policy of the profile's entities; nil for BestEffort. Profiles with the same policy share its lanes.
+	Lanes LanePolicy
 	// PreEnqueue are the plugins that may gate a pod, in the order in which they are asked.
 	PreEnqueue []fwk.PreEnqueuePlugin
 	// Hints are the events that each plugin registered with EventsToRegister, by plugin name. A plugin with
@@ -91,20 +90,8 @@ type Options struct {
 	Need        func(e *Entity) Need
 	MayHaveRoom func(lane string, n *Need) bool
 
-	// Blocking returns the one entity of a lane that lets none pass unless it is active, nil for none; known is false
-	// if there may be several, so that Passes is to be asked. It is a memo of Passes.
-	Blocking func(profile string) (e *Entity, known bool)
-
-	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be
-	// attempted first. It is asked of profiles with a lane only. nil means always.
-	Passes func(e *Entity) bool
-
-	// Overtaking returns the entities that may be attempted all the same before one in front of them that lets none
-	// pass, in any order; those that do not stand behind it in its lane count for nothing. nil means none.
-	Overtaking func(first *Entity) []*Entity
-
 	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have turned from
-	// false to true, or one of Passes or Overtaking has changed, for a reason outside the entity (capacity was freed
+	// false to true, or the answer of a LanePolicy has changed, for a reason outside the entity (capacity was freed
 	// or added). It saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck,
 	// Activate and MarkPending. It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64

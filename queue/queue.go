@@ -39,14 +39,13 @@ type Queue struct {
 
 	active  entityHeap
 	backoff entityHeap
-	flight  []*Entity        // in the order of StartAttempt
-	owed    waiting          // those in no lane; see room.go
-	early   []*Entity        // those of backoff that may be attempted early, in the order of that; see early.go
-	alike   []*refusedAlike  // the other unschedulable ones by reason; see hints.go
-	lanes   map[string]*lane // by profile, of those that have one
-	lane    []*lane          // the same, by profile's name
-	resting restList         // unschedulable (not owed) and gated, by since; see timers.go
-	outside restList         // those of them that are flushed also if nothing has changed; see timers.go
+	flight  []*Entity       // in the order of StartAttempt
+	owed    tree            // those in no lane; see room.go
+	early   []*Entity       // those of backoff that may be attempted early, in the order of that; see early.go
+	alike   []*refusedAlike // the other unschedulable ones by reason; see hints.go
+	lanes   laneSets        // of those with a lane
+	resting restList        // unschedulable (not owed) and gated, by since; see timers.go
+	outside restList        // those of them that are flushed also if nothing has changed; see timers.go
 
 	alikeByReason map[string]*refusedAlike
 	pluginsByName map[pluginName]*plugin
@@ -57,7 +56,7 @@ type Queue struct {
 
 	// stale are the entities whose needs are to be found anew before a search for room: a memo's.
 	stale []*Entity
-	plain bool // see Plainly
+	plain bool // see WithoutMemos
 	// earlyAsked and roomVersion are a memo: at this RoomVersion, Room reports false for the first earlyAsked entities
 	// of early.
 	roomVersion uint64
@@ -89,13 +88,9 @@ func New(opts Options) (*Queue, error) {
 		pluginsByName: map[pluginName]*plugin{},
 		pluginsOf:     map[string][]*plugin{},
 		events:        map[eventKind]int{},
-		lanes:         map[string]*lane{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Profiles)) {
-		if opts.Profiles[name].Lane {
-			l := &lane{profile: name}
-			q.lanes[name], q.lane = l, append(q.lane, l)
-		}
+		q.lanes.addPolicy(name, opts.Profiles[name].Lanes)
 	}
 	q.active.less = q.less
 	q.backoff.less = func(a, b *Entity) bool {
@@ -176,10 +171,8 @@ func (q *Queue) Head() *Entity {
 		return q.flight[0]
 	}
 	head := q.active.top()
-	for _, l := range q.lane {
-		if e := l.head(q); e != nil && (head == nil || q.less(e, head)) {
-			head = e
-		}
+	if e := q.headOfLanes(); e != nil && (head == nil || q.less(e, head)) {
+		head = e
 	}
 	if head == nil {
 		head = q.earlyHead
@@ -438,7 +431,7 @@ func (q *Queue) activateTested(e *Entity) {
 	}
 }
 
-// reprioritise finds anew what follows from an entity's members: its profile, and its place in the order.
+// reprioritise finds what follows from an entity's members: its profile, its place in the order, and its lane.
 func (q *Queue) reprioritise(e *Entity) {
 	if profile := e.members[0].pod.Spec.SchedulerName; profile != e.profile && e.state != InFlight {
 		q.take(e) // and rest puts it where it belongs now
@@ -447,6 +440,7 @@ func (q *Queue) reprioritise(e *Entity) {
 	if p := q.priorityOf(e); p != e.priority {
 		q.reorder(e, func() { e.priority = p })
 	}
+	q.changeLane(e)
 }
 
 // reorder takes the entity out of its place, lets change do what its place may depend on, and puts it back.
@@ -475,7 +469,7 @@ func (q *Queue) reorder(e *Entity, change func()) {
 	}
 }
 
-// noteGates notes that an entity becomes gated, or is so no more.
+// noteGates notes that an entity becomes gated or ungated.
 func (q *Queue) noteGates(e *Entity) {
 	for _, m := range e.members {
 		q.regated = append(q.regated, m.pod.UID)
@@ -502,7 +496,7 @@ func (q *Queue) put(e *Entity, s State) {
 		if e.firstActive == 0 {
 			e.setFirstActive(q.now)
 		}
-		if q.laneOf(e) == nil {
+		if !q.hasLane(e) {
 			q.active.push(e)
 		}
 	case Backoff:
@@ -517,18 +511,6 @@ func (q *Queue) put(e *Entity, s State) {
 		q.restsIn(e).push(e, q.now, q.changes)
 	}
 	q.joinLane(e)
-}
-
-// joinLane puts an entity that waits for its turn into its lane, if it has one.
-func (q *Queue) joinLane(e *Entity) {
-	l := q.laneOf(e)
-	if l == nil {
-		return
-	}
-	switch e.state {
-	case Active, Backoff, Unschedulable, Asking:
-		l.add(q, e)
-	}
 }
 
 // take removes the entity from the place it is in.

@@ -160,9 +160,9 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		switch {
 		case rests(e):
 			resting = append(resting, e)
-		case e.owed && q.laneOf(e) == nil:
-			q.owed.add(e, q.gistOf(e), q.compare)
-		case e.state == Active && q.laneOf(e) == nil:
+		case e.owed && !q.hasLane(e):
+			q.owed.add(e, q.summaryOf(e), q.compare)
+		case e.state == Active && !q.hasLane(e):
 			q.active.push(e)
 		case e.state == Backoff:
 			q.backoff.push(e)

@@ -15,13 +15,13 @@ package queue
 // When 4 GPUs are free, g is picked, although the event that freed the last of them was of no interest to the plugins
 // that had refused it.
 //
-// Entities that are owed a retry are kept in queue order (order.go). Room is asked from the front, once for each entity
+// Entities that are owed a retry are kept in queue order (tree.go). Room is asked from the front, once for each entity
 // at each RoomVersion, and not about those that certainly have no room by Options.Need and MayHaveRoom.
 func (q *Queue) ChooseHead() {
 	if len(q.flight) > 0 {
 		return
 	}
-	q.freshen()
+	q.updateNeeds()
 	q.chooseActive()
 	if q.opts.PopEarly {
 		q.chooseEarly()
@@ -34,8 +34,11 @@ func (q *Queue) chooseActive() {
 	if q.opts.RoomVersion != nil {
 		version = q.opts.RoomVersion()
 	}
-	for _, l := range q.lane {
-		l.chooseHead(q, version)
+	q.lanes.dropEmpty()
+	for _, set := range q.lanes.sets {
+		for _, l := range set.lanes {
+			l.chooseHead(q, version)
+		}
 	}
 	if q.opts.Room == nil {
 		return
@@ -54,7 +57,7 @@ func (q *Queue) chooseActive() {
 // chooseOwed picks the first of the owed that comes before head and has room.
 func (q *Queue) chooseOwed(head *Entity, version uint64) {
 	var refused []*Entity
-	skip := func(g *gist) bool { return q.hopeless("", g, version) }
+	skip := func(g *summary) bool { return q.hasNoRoom("", g, version) }
 	q.owed.walk(skip, func(e *Entity) bool {
 		switch {
 		case head != nil && q.less(head, e):
@@ -110,15 +113,15 @@ func (q *Queue) owe(e *Entity) {
 // addOwed puts e among the entities that are owed a retry.
 func (q *Queue) addOwed(e *Entity) {
 	e.owed = true
-	if q.laneOf(e) == nil { // else its lane asks
-		q.owed.add(e, q.gistOf(e), q.compare)
+	if !q.hasLane(e) { // else its lane asks
+		q.owed.add(e, q.summaryOf(e), q.compare)
 	}
 }
 
 // removeOwed takes e out from among the owed.
 func (q *Queue) removeOwed(e *Entity) {
 	e.owed = false
-	if e.spot.in == &q.owed {
+	if e.node.in == &q.owed {
 		q.owed.remove(e)
 	}
 }

@@ -28,7 +28,7 @@ func (q *Queue) Ahead(e *Entity) int {
 	}
 	ahead := len(q.flight)
 	if e.lane != nil {
-		e.lane.entities.walk(every, func(other *Entity) bool {
+		e.lane.entities.walk(skipNone, func(other *Entity) bool {
 			if other != e && other.state != Active && !q.letsPass(other) {
 				ahead++
 			}
@@ -36,7 +36,7 @@ func (q *Queue) Ahead(e *Entity) int {
 		})
 	}
 	for _, other := range q.sorted.all() {
-		if other != e && other.state == Active && q.less(other, e) {
+		if other != e && other.state == Active && q.goesBefore(other, e) {
 			ahead++
 		}
 	}

@@ -66,9 +66,9 @@ func (c *cycle) noteActivated() {
 	if len(pods) == 0 {
 		return
 	}
-	own := c.m.entities.keyOf(c.m.cluster.Pod(c.pod.UID))
+	own := c.m.entities.keyOf(c.m.cluster.Pods().Get(c.pod.UID))
 	for _, uid := range pods {
-		p := c.m.cluster.Pod(uid)
+		p := c.m.cluster.Pods().Get(uid)
 		if p != nil && c.m.entities.keyOf(p) != own {
 			c.d.Activated = append(c.d.Activated, uid)
 		}
@@ -78,7 +78,7 @@ func (c *cycle) noteActivated() {
 // activate has the pods that plugins wanted tried at once be so.
 func (m *Machine) activate(d *eventlog.Decision) {
 	for _, uid := range d.Activated {
-		if p := m.cluster.Pod(uid); p != nil {
+		if p := m.cluster.Pods().Get(uid); p != nil {
 			m.queue.Activate(m.entities.keyOf(p))
 		}
 	}

@@ -11,34 +11,33 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// Room for a nominated pod is made by more than what it requests: a pod whose required anti-affinity wants another one
-// out of its zone has it evicted, and what replaces that one must not be placed in the zone meanwhile. Plugins do not
-// see to that. InterPodAffinity is skipped where no pod on a node has such terms, and otherwise looks at the pods that
-// are nominated to the node itself, not to others of its zone. Without this such a pair would go on for ever: the
-// replacement is placed at once, and the nominated pod has it evicted again.
+// A nominated pod may need more than its requests. Suppose that its required anti-affinity keeps another pod out of its
+// zone, and that pod was evicted. The pod that replaces the victim must not go to the zone meanwhile, or the nominated
+// pod evicts it again, without end. InterPodAffinity does not prevent that: it is skipped where no pod on a node has
+// such terms, and it reads the pods nominated to the node itself, not to other nodes of the zone.
 
-// reasonApart is why a pod must not go to a node. It is recorded.
+// reasonApart is the recorded reason for which a pod must not go to a node.
 const reasonApart = "node(s) didn't satisfy anti-affinity rules with nominated pods"
 
 // An area is a value of a node's label: the nodes that have it.
 type area struct{ key, value string }
 
-// apartFrom returns why the pod must not go to nodes that have room for it: a pod that a Decision nominated to one of
-// them, or to another one of the same topology, and whose room is not free for it, must not be beside it. It is nil if
-// there is no such node.
+// apartFrom returns a function that refuses nodes that have room for the pod. It refuses a node if a Decision nominated
+// another pod to it, or to a node of the same topology value, and the two pods must be apart. It is nil if it refuses
+// no node.
 func (n *nominations) apartFrom(pod *v1.Pod, namespaces corelisters.NamespaceLister) func(fwk.NodeInfo) *fwk.Status {
-	p := n.entities.cluster.Pod(pod.UID)
+	p := n.entities.cluster.Pods().Get(pod.UID)
 	if len(n.own) == 0 || p == nil || p.Object.Spec.NodeName != "" {
 		return nil
 	}
 	others := n.own
 	if len(p.Info().GetRequiredAntiAffinityTerms()) == 0 {
-		others = n.termed // the others have nothing against it
+		others = n.repelling // no other pod forbids it
 	}
 	var taken []area
 	// any order: each area is refused for the same reason
 	for uid := range others {
-		other, node := n.entities.cluster.Pod(uid), n.entities.cluster.Node(n.nodes[uid])
+		other, node := n.entities.cluster.Pods().Get(uid), n.entities.cluster.Nodes().Object(n.nodes[uid])
 		if other == nil || node == nil {
 			continue
 		}
@@ -61,14 +60,14 @@ func (n *nominations) apartFrom(pod *v1.Pod, namespaces corelisters.NamespaceLis
 	}
 }
 
-// keepsFrom reports whether what is kept for a nominated pod is not free for another one, which is of no gang with it:
-// members of one gang are looked at where their gang is placed.
+// keepsFrom reports whether the room kept for a nominated pod is not free for another pod. Members of one gang are not
+// compared here: the gang's own attempt places them.
 func (n *nominations) keepsFrom(nominated, other *cluster.Pod) bool {
 	return n.counts(nominated.Object.UID) && n.entities.keyOf(nominated) != n.entities.keyOf(other) &&
 		n.KeepsFrom(nominated.Object, other.Object)
 }
 
-// keysApart returns the topology keys by which one of two pods must not be beside the other one.
+// keysApart returns the topology keys of the terms that keep two pods apart.
 func keysApart(a, b *cluster.Pod, namespaces corelisters.NamespaceLister) (keys []string) {
 	for _, pair := range [][2]*cluster.Pod{{a, b}, {b, a}} {
 		terms := pair[0].Info().GetRequiredAntiAffinityTerms()

@@ -217,7 +217,7 @@ func (m *Machine) upsertNode(obj *v1.Node) error {
 
 // upsertPod follows kube-scheduler's event handlers (addPod, updatePod in eventhandlers.go).
 func (m *Machine) upsertPod(obj *v1.Pod) error {
-	if named := m.cluster.PodNamed(obj.Namespace, obj.Name); named != nil && named.Object.UID != obj.UID {
+	if named := m.cluster.Pods().Named(obj.Namespace, obj.Name); named != nil && named.Object.UID != obj.UID {
 		// The watch skipped the deletion of a pod that another one replaced.
 		if err := m.deletePod(named.Object.UID); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 		}
 		return m.deletePod(obj.UID)
 	}
-	name, ok := m.cluster.GangOf(obj)
+	name, ok := m.cluster.Gangs().NameOf(obj)
 	if !ok {
 		return m.upsertLiving(obj)
 	}
@@ -245,7 +245,7 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	stage, node := cluster.Pending, ""
 	var placed *v1.Pod
-	if known := m.cluster.Pod(obj.UID); known != nil {
+	if known := m.cluster.Pods().Get(obj.UID); known != nil {
 		obj = ofScheduler(obj, known.Object.Spec.SchedulerName)
 		stage, node, placed = known.Stage, known.Node, known.Placed()
 	}
@@ -253,7 +253,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	if err != nil {
 		return err
 	}
-	p := m.cluster.Pod(obj.UID)
+	p := m.cluster.Pods().Get(obj.UID)
 	m.nominated.noteTerms(p)
 	if obj.Spec.NodeName == "" {
 		m.nominated.noteNamed(obj)
@@ -320,7 +320,7 @@ func (m *Machine) stopScheduling(p *cluster.Pod, stage cluster.Stage) {
 
 // deletePod takes in that a pod is gone or finished.
 func (m *Machine) deletePod(uid types.UID) error {
-	p := m.cluster.Pod(uid)
+	p := m.cluster.Pods().Get(uid)
 	if p == nil {
 		return nil
 	}
@@ -357,7 +357,7 @@ func isFinished(pod *v1.Pod) bool {
 // bound to another node by now, or to the same node by a later decision, come late and change nothing. That of a pod
 // that is gone frees its devices, also if a pod of its UID has come back since.
 func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
-	p := m.cluster.Pod(r.UID)
+	p := m.cluster.Pods().Get(r.UID)
 	if p == nil || p.Stage != cluster.Binding {
 		m.resolveGone(r)
 		return nil

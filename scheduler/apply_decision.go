@@ -19,7 +19,7 @@ import (
 // applyDecision applies a recorded decision. The decision is a fact: no plugin is asked, and nothing is searched for,
 // so that another version of the plugins or of a search recovers the same state.
 func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
-	p := m.cluster.Pod(d.UID)
+	p := m.cluster.Pods().Get(d.UID)
 	if p == nil {
 		return fmt.Errorf("decision on pod %s/%s (%s): %w", d.Namespace, d.Name, d.UID, errUnknownPod)
 	}
@@ -30,7 +30,7 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 		return fmt.Errorf("decision of cycle %d: %d nodes evaluated", d.Cycle, d.Evaluated)
 	}
 	m.at.cycle = d.Cycle
-	if nodes, _ := m.cluster.List(); len(nodes) > 0 {
+	if nodes, _ := m.cluster.Nodes().List(); len(nodes) > 0 {
 		m.at.start = (m.at.start + int(d.Evaluated%int64(len(nodes)))) % len(nodes)
 	}
 	switch d.Outcome {
@@ -150,7 +150,7 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 		m.cluster.Approve(a.UID, a.Plugin)
 	}
 	for _, uid := range d.Allowed {
-		p := m.cluster.Pod(uid)
+		p := m.cluster.Pods().Get(uid)
 		if p == nil || p.Stage != cluster.Waiting {
 			return fmt.Errorf("allowed pod %s is not waiting", uid)
 		}
@@ -158,7 +158,7 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	}
 	m.noteVictims(seq, d)
 	for _, uid := range d.Victims {
-		if p := m.cluster.Pod(uid); p != nil {
+		if p := m.cluster.Pods().Get(uid); p != nil {
 			m.effects.add(
 				Effect{
 					Kind:      Evict,

@@ -10,14 +10,14 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 )
 
-// evictFallen decides that the rest of a gang is evicted which had its minimum, has lost members, and wants that; ok is
-// false if there is none of which a member is left that is not asked to go already. Members whose bind is under way
-// follow when it is known what came of it.
+// evictFallen decides to evict the rest of a gang that had its minimum, has lost members, and asks for that. It returns
+// false if no such gang has a member that was not asked to leave yet. A member whose bind is under way follows when the
+// result of the bind is known.
 //
-// Members that were asked to go for pods that wait no more may stay. While they would be enough with those that do
-// stay, what comes of their evictions is waited for.
+// A member that was evicted for pods that no longer wait may stay. While the gang would have its minimum with these
+// members, evictFallen waits for the results of their evictions.
 func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
-	fallen := m.cluster.Fallen()
+	fallen := m.cluster.Gangs().Fallen()
 	if len(fallen) == 0 {
 		return eventlog.Decision{}, false
 	}
@@ -50,12 +50,11 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 	return eventlog.Decision{}, false
 }
 
-// mayStay counts the members of each gang that are asked to go, that nobody wants to go any more, and of which it is
-// not known whether they do.
+// mayStay counts the members of each gang whose eviction was asked for, is no longer wanted, and has no result yet.
 func (m *Machine) mayStay() map[*cluster.Group]int {
 	counts := map[*cluster.Group]int{}
 	for _, x := range m.Unwanted() {
-		if p := m.cluster.Pod(x.UID); p != nil && p.Group != nil && p.OnlyAsked() {
+		if p := m.cluster.Pods().Get(x.UID); p != nil && p.Group != nil && p.OnlyAsked() {
 			counts[p.Group]++
 		}
 	}

@@ -118,7 +118,7 @@ func (b *bindingCycles) reopen(reserve bool) {
 	isOpen := func(p *cluster.Pod) bool {
 		return (p.Stage == cluster.Waiting || p.Stage == cluster.Binding) && b.of(p.Object) != nil
 	}
-	for _, p := range b.m.cluster.PodsThat(isOpen) {
+	for _, p := range b.m.cluster.Pods().That(isOpen) {
 		seq := b.m.effects.decisionOf(p.Object.UID, Bind)
 		if w, waits := b.m.waits.pods.Get(p.Object.UID); waits {
 			seq = w.Seq
@@ -149,7 +149,7 @@ func onNode(pod *v1.Pod, node string) *v1.Pod {
 // It may be used beside the Machine. Its state has what PreFilter, Filter of the node, PreScore and Reserve have
 // written; after a restart from a snapshot, without Reserve.
 func (m *Machine) BindingCycle(uid types.UID) *framework.Binding {
-	c, p := m.bindings.open[uid], m.cluster.Pod(uid)
+	c, p := m.bindings.open[uid], m.cluster.Pods().Get(uid)
 	if c == nil || p == nil {
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
-// cycle is one scheduling cycle: find a node, reserve, permit. Whatever plugins reserve is taken back before it ends;
-// only Apply of its Decision changes the state, and has plugins reserve for good (bindingCycles).
+// cycle is one scheduling cycle: find a node, reserve, permit. It takes back all reservations of plugins before it
+// ends. Only Apply of its Decision changes the state, and reserves again for the binding cycle (bindingCycles).
 type cycle struct {
 	m       *Machine
 	profile *framework.Profile
@@ -27,7 +27,7 @@ type cycle struct {
 
 func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
 	c := &cycle{m: m, profile: m.profiles.of(pod), state: framework.NewCycleState(), trace: trace}
-	c.d = m.decisionOn(m.cluster.Pod(pod.UID))
+	c.d = m.decisionOn(m.cluster.Pods().Get(pod.UID))
 	c.d.Nominated = m.nominated.nodeOf(pod.UID)
 	c.pod = m.asNominated(pod)
 	return c
@@ -35,7 +35,7 @@ func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
 
 func (c *cycle) run() eventlog.Decision {
 	m, pod, waiting := c.m, c.pod, c.m.waits.pods
-	if m.cluster.Pod(pod.UID).Stage == cluster.Bound {
+	if m.cluster.Pods().Get(pod.UID).Stage == cluster.Bound {
 		return c.runResize()
 	}
 	m.profiles.forgetVolumes(c.profile)
@@ -49,17 +49,17 @@ func (c *cycle) run() eventlog.Decision {
 		c.admit(placement)
 	}
 	if c.d.Outcome == eventlog.Asked {
-		waiting.EndCycle() // the cycle that follows is told again
+		waiting.EndCycle() // plugins repeat their calls in the cycle that follows
 		m.wanted.end()
 		return c.d
 	}
 	m.waits.takeVerdicts(&c.d)
 	c.noteActivated()
-	m.topology.note(&c.d, m.cluster.Pod(pod.UID))
+	m.topology.note(&c.d, m.cluster.Pods().Get(pod.UID))
 	if c.d.Node != "" {
 		c.d.Nominated = "" // the decision does not change the nomination
-		// What the plugins reserved is taken back, because only Apply changes the state. Unreserve of the gang plugin
-		// rejects waiting pods; here that is dropped, because the pod keeps its node.
+		// Plugins take their reservations back, because only Apply changes the state. The gang plugin's Unreserve
+		// rejects waiting pods: StartCycle and EndCycle drop that, because the pod keeps its node.
 		waiting.StartCycle()
 		m.recorded.muting(func() { c.profile.TakeBack(m.ctx, c.state, c.placed(c.d.Node), c.d.Node) })
 		waiting.EndCycle()
@@ -96,7 +96,7 @@ func (c *cycle) refuse(placement framework.Placement) {
 	c.d.Rejections = addRejection(c.d.Rejections, status)
 }
 
-// postFilter asks the PostFilter plugins. The status has the reasons of those that could not help.
+// postFilter runs the PostFilter plugins. The status has the reasons of the plugins that could not help.
 func (c *cycle) postFilter(placement framework.Placement) (*fwk.PostFilterResult, *fwk.Status) {
 	result, status := c.profile.PostFilter(c.m.ctx, c.state, c.pod, placement.Statuses, c.trace)
 	if status.IsSuccess() {
@@ -175,7 +175,8 @@ func (c *cycle) propose() bool {
 		return false
 	}
 	for _, uid := range proposal.Victims {
-		if p := c.m.cluster.Pod(uid); p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
+		p := c.m.cluster.Pods().Get(uid)
+		if p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
 			c.d.Victims = append(c.d.Victims, uid)
 		}
 	}
@@ -193,11 +194,11 @@ func (c *cycle) placed(node string) *v1.Pod {
 	return onNode(c.pod, node)
 }
 
-// asNominated returns the pod as plugins see it: with the nomination of the state, and not that of its object. If
-// the nominated node is outside of the domain of the pod's gang, plugins see none.
+// asNominated returns the pod as plugins see it: with the nomination of the state instead of the object's. If the
+// nominated node is outside the domain of the pod's gang, plugins see no nomination.
 func (m *Machine) asNominated(pod *v1.Pod) *v1.Pod {
 	node := m.nominated.nodeOf(pod.UID)
-	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
+	if g := m.cluster.Gangs().Of(pod); node != "" && g != nil && g.HasTopology() {
 		if d, why := m.topology.domainOf(g); why != "" || d != nil && !d.nodes[node] {
 			node = ""
 		}
@@ -222,7 +223,7 @@ func withBlamed(placement framework.Placement) []eventlog.Rejection {
 	return sortRejections(out)
 }
 
-// addRejection adds what a plugin said of the pod as a whole.
+// addRejection adds a plugin's status about the pod as a whole.
 func addRejection(rejections []eventlog.Rejection, status *fwk.Status) []eventlog.Rejection {
 	if status.IsRejected() && status.Message() == "" {
 		return rejections

@@ -8,9 +8,9 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// Decide runs the next scheduling cycle and returns what it decided; ok is false if there is nothing to do
-// before the next input or before Wake. It changes nothing that Hash sees: asked again, it returns the same
-// bytes. A non-nil trace collects how the cycle went.
+// Decide runs the next scheduling cycle and returns its Decision. It returns false if there is nothing to do before the
+// next input or before Wake. It does not change the state that Hash covers, so a second call returns the same bytes. A
+// non-nil trace records the steps of the cycle.
 func (m *Machine) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) {
 	if m.queue == nil {
 		return eventlog.Decision{}, false
@@ -24,7 +24,7 @@ func (m *Machine) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) 
 		d, ok = m.decide(trace)
 	}
 	if !ok {
-		m.recorded.at(m.at.seq) // what is recorded beside cycles waits for no entry that is not there yet
+		m.recorded.at(m.at.seq) // events recorded outside cycles belong to the last entry
 	}
 	return d, ok
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// A state of up to smallState pods and nodes is checked at every decision, a larger one at each of checkEvery
-// cycles: a check costs a digest of the whole state.
+// A state of up to smallState pods and nodes is checked at every decision, a larger one at every checkEvery-th cycle,
+// because a check costs a digest of the whole state.
 const (
 	smallState = 64
 	checkEvery = 499
@@ -17,7 +17,8 @@ const (
 
 // decideChecked decides twice, the second time without memos, and panics if the answers differ or the state changed.
 func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool) {
-	if nodes, _ := m.cluster.List(); m.cluster.Pods()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
+	nodes, _ := m.cluster.Nodes().List()
+	if m.cluster.Pods().Len()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
 		return m.decide(trace)
 	}
 	before := m.Hash()
@@ -27,7 +28,7 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	m.backfill.ForgetMemos()
 	var again eventlog.Decision
 	var okAgain bool
-	m.queue.Plainly(func() {
+	m.queue.WithoutMemos(func() {
 		m.pick()
 		m.recorded.muting(func() { again, okAgain = m.decide(nil) })
 	})
@@ -50,12 +51,12 @@ func (at position) encode(d *eventlog.Decision) []byte {
 	return b
 }
 
-// searchGuard notices searches while an entry is applied: Apply takes what was found from the Decision, so that a later
-// version with a better search recovers the same state. It checks with the build tag invariants only.
+// searchGuard panics if Apply searches. Apply takes results from the Decision, so that a later version with a better
+// search recovers the same state. The guard is active with the build tag invariants only.
 type searchGuard struct{ applying bool }
 
-// check is called wherever Decide searches: for a gang's domain, for the first entity of a lane that room can help, and
-// for entities that have room.
+// check is called at the start of each search: for a gang's domain, for the first entity of a lane that room can help,
+// and for entities that have room.
 func (g *searchGuard) check(what string) {
 	if invariants && g.applying {
 		panic("Apply searches for " + what)

@@ -16,7 +16,7 @@ import (
 
 // rejectWait decides that a waiting pod leaves its node, and with it the waiting pods that its plugins reject.
 func (m *Machine) rejectWait(w *cluster.Wait, why string) eventlog.Decision {
-	p := m.cluster.Pod(w.Pod.Object.UID)
+	p := m.cluster.Pods().Get(w.Pod.Object.UID)
 	d := m.decisionOn(p)
 	d.Outcome, d.Nominated = eventlog.Unschedulable, m.nominated.nodeOf(p.Object.UID)
 	d.Rejections = []eventlog.Rejection{{Plugin: holderOf(w, p.Group), Code: fwk.Unschedulable.String(), Reason: why}}
@@ -35,10 +35,10 @@ func (m *Machine) rejectWait(w *cluster.Wait, why string) eventlog.Decision {
 	return d
 }
 
-// endWait decides that a waiting pod goes on, and with it the members of its gang, and of those that are admitted with
-// it, that wait for nothing else.
+// endWait decides that a waiting pod continues to its bind. The members of its gang, and of gangs admitted with it,
+// continue with it if they wait for nothing else.
 func (m *Machine) endWait(w *cluster.Wait) eventlog.Decision {
-	p := m.cluster.Pod(w.Pod.Object.UID)
+	p := m.cluster.Pods().Get(w.Pod.Object.UID)
 	d := m.decisionOn(p)
 	d.Outcome, d.Node = eventlog.Scheduled, w.Pod.Node
 	goes, u := map[*cluster.Group]bool{}, m.waits.tally(p.Group)
@@ -46,7 +46,7 @@ func (m *Machine) endWait(w *cluster.Wait) eventlog.Decision {
 		goes[g] = i == u.Own || u.Suffices(i, gang.Free)
 	}
 	m.waits.pods.Each(func(each *cluster.Wait) bool {
-		if each.Pod.Object.UID == w.Pod.Object.UID || !goes[m.cluster.Pod(each.Pod.Object.UID).Group] {
+		if each.Pod.Object.UID == w.Pod.Object.UID || !goes[m.cluster.Pods().Get(each.Pod.Object.UID).Group] {
 			return true
 		}
 		if onlyGangHolds(each) {

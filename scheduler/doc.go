@@ -1,6 +1,5 @@
-// Package scheduler owns the Machine: a scheduler with no goroutine, no clock and no
-// I/O. It is a function of the log: whoever applies the same entries gets the same state, and whoever asks
-// that state for its next decision gets the same bytes.
+// Package scheduler owns the Machine: a scheduler with no goroutine, no clock and no I/O. It is a function of the log:
+// the same entries give the same state, and the same state gives the same bytes of the next decision.
 //
 // The loop that drives it, written out:
 //
@@ -28,18 +27,18 @@
 //	}
 //
 // Package engine is that loop; it need not wait for the append, but decides the next entries meanwhile, and releases
-// the effects of those that have become durable. If the append fails, the Machine is ahead of the log: it must be
-// thrown away and built again from what the log holds.
+// the effects of durable decisions. If the append fails, the Machine is ahead of the log: it must be discarded and
+// built again from the log.
 //
 // Apply is the only mutation. It asks no plugin whether it agrees with a decision: a newer binary with other plugins
-// recovers an older log. Decide is pure: it runs a scheduling cycle of the plugins on the state, and takes back
-// whatever they reserved. What a cycle decided becomes state only by Apply of its Decision. With the build tag
-// invariants both are checked as they run.
+// recovers an older log. Decide is pure: it runs a scheduling cycle of the plugins on the state, and takes back their
+// reservations. A decision becomes state only by Apply. With the build tag invariants both are checked as they run.
 //
 // A gang is one entity in the queue. When it reaches the head, its members' cycles run back to back. Each ends in
 // Permit, where the gang plugin answers Wait, and the pod is held on its node. The cycle that completes the minimum
-// allows them all in its own Decision, and only then are their binds released. A member that finds no node is passed
-// over while those not tried yet are enough without it; when they are not, the same Decision releases the waiting ones.
+// allows all members in its own Decision, and only then are their binds released. A member that finds no node is
+// skipped while the members not attempted yet are enough without it. When they are not, the same Decision releases the
+// waiting members.
 //
 // # Where to look
 //

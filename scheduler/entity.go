@@ -10,11 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// Which entity of the queue a pod belongs to: one of its own, that of its gang, or that of all gangs that are admitted
-// together.
-
-// entities says which entity of the queue a pod or a gang belongs to, and has the queue look again at entities about
-// which something changed.
+// entities maps pods and gangs to entities of the queue. An entity is a single pod, a gang, or all gangs that are
+// admitted together. It also makes the queue recheck entities after a change of their members or objects.
 type entities struct {
 	cluster  *cluster.State
 	queue    *queue.Queue
@@ -40,34 +37,34 @@ func keyOfGang(g *cluster.Group) queue.Key {
 func (n *entities) gangsOf(key queue.Key) []*cluster.Group {
 	switch key.Type {
 	case fwk.PodGroupKeyType:
-		if g := n.cluster.Group(key.Namespace, key.Name); g != nil {
+		if g := n.cluster.Gangs().Named(key.Namespace, key.Name); g != nil {
 			return []*cluster.Group{g}
 		}
 	case fwk.CompositePodGroupKeyType:
-		if c := n.cluster.Composite(key.Namespace, key.Name); c != nil {
+		if c := n.cluster.Gangs().Composite(key.Namespace, key.Name); c != nil {
 			return c.Gangs()
 		}
 	}
 	return nil
 }
 
-// compositeOf returns the composite that an entity is, nil for none.
+// compositeOf returns the composite of an entity, nil for other entities.
 func (n *entities) compositeOf(e *queue.Entity) *cluster.Composite {
 	if key := e.Key(); key.Type == fwk.CompositePodGroupKeyType {
-		return n.cluster.Composite(key.Namespace, key.Name)
+		return n.cluster.Gangs().Composite(key.Namespace, key.Name)
 	}
 	return nil
 }
 
 // partOf is the queue's Part: the name of the gang that a member of a composite belongs to.
 func (n *entities) partOf(pod *v1.Pod) string {
-	if name, ok := n.cluster.GangOf(pod); ok {
+	if name, ok := n.cluster.Gangs().NameOf(pod); ok {
 		return name.String()
 	}
 	return ""
 }
 
-// left counts the members of g that the attempt under way has still to try.
+// left counts the members of g that the current attempt has not tried yet.
 func (n *entities) left(g *cluster.Group) int {
 	key := keyOfGang(g)
 	e := n.queue.Get(key)
@@ -80,27 +77,27 @@ func (n *entities) left(g *cluster.Group) int {
 	return e.NumUntried()
 }
 
-// unitOf returns the key of the entity in the queue of which gangs directly below a CompositePodGroup are a part; ok is
-// false if there is none.
+// unitOf returns the key of the entity to which the gangs directly below a CompositePodGroup belong. It returns false
+// if there is none.
 func (n *entities) unitOf(namespace, composite string) (key queue.Key, ok bool) {
-	c := n.cluster.UnitOf(namespace, composite)
+	c := n.cluster.Gangs().UnitOf(namespace, composite)
 	if c == nil {
 		return queue.Key{}, false
 	}
 	return fwk.CompositePodGroupKey(c.Namespace, c.Name), true
 }
 
-// gangFacts are what the queue must look at the whole gang again for when one of them changes.
+// gangFacts are the facts about a gang whose change makes the queue recheck all its members.
 type gangFacts struct {
 	declared  bool
-	refused   bool // by what it says itself
-	unrefused bool // what it is admitted with is not refused
+	refused   bool // its own objects contradict each other
+	unrefused bool // its composite is not refused
 	min       int  // 0 for one that is refused
 	key       queue.Key
 }
 
 func (n *entities) factsOf(name types.NamespacedName) gangFacts {
-	g := n.cluster.Group(name.Namespace, name.Name)
+	g := n.cluster.Gangs().Named(name.Namespace, name.Name)
 	if g == nil {
 		return gangFacts{min: 1, key: fwk.PodGroupKey(name.Namespace, name.Name)}
 	}
@@ -113,20 +110,19 @@ func (n *entities) factsOf(name types.NamespacedName) gangFacts {
 	return s
 }
 
-// recheckGang has the queue look at the whole gang again if its facts differ from those before: whether it contradicts
-// itself, its minimum, and what it is admitted with. If they are the same it does nothing, so that a pod that comes
-// costs the same however large its gang is.
+// recheckGang makes the queue recheck all members of a gang if its facts differ from the facts before. Otherwise it
+// does nothing, so that a new pod costs the same in a gang of any size.
 func (n *entities) recheckGang(name types.NamespacedName, before gangFacts) {
 	after := n.factsOf(name)
 	if after == before {
 		return
 	}
 	if after.key != before.key {
-		n.rekey(n.cluster.Group(name.Namespace, name.Name))
+		n.rekey(n.cluster.Gangs().Named(name.Namespace, name.Name))
 		n.recheck(before.key)
 	}
 	n.recheck(after.key)
-	for _, c := range n.cluster.CompositesNaming(name) {
+	for _, c := range n.cluster.Gangs().CompositesNaming(name) {
 		n.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
 	}
 	if after.declared && before.declared && after.min < before.min {
@@ -134,7 +130,7 @@ func (n *entities) recheckGang(name types.NamespacedName, before gangFacts) {
 	}
 }
 
-// rekey moves the gang's members to the entity that they belong to by now.
+// rekey moves the gang's members to the entity to which they belong now.
 func (n *entities) rekey(g *cluster.Group) {
 	if g == nil {
 		return
@@ -153,13 +149,13 @@ func (n *entities) rekey(g *cluster.Group) {
 	}
 }
 
-// recheck has the queue look again at the members of an entity.
+// recheck makes the queue run PreEnqueue for an entity's members again.
 func (n *entities) recheck(key queue.Key) { n.queue.Recheck(key) }
 
-// recompose has the queue look again at the gangs below a CompositePodGroup that came, changed or went, and at what is
-// admitted together with them, or was before.
+// recompose makes the queue recheck the gangs below a CompositePodGroup that came, changed or went, and the entity to
+// which they belonged before.
 func (n *entities) recompose(namespace, name string, before *queue.Key) {
-	for _, g := range n.cluster.GangsNaming(namespace, name) {
+	for _, g := range n.cluster.Gangs().Below(namespace, name) {
 		n.rekey(g)
 		n.recheck(keyOfGang(g))
 		n.queue.Retry(keyOfGang(g))
@@ -171,29 +167,29 @@ func (n *entities) recompose(namespace, name string, before *queue.Key) {
 	}
 }
 
-// dequeue takes a pod out of its entity, and so out of the queue.
+// dequeue removes a pod from its entity, and so from the queue.
 func (n *entities) dequeue(uid types.UID) {
 	if e := n.queue.Find(uid); e != nil {
 		n.queue.Delete(e.Key(), uid)
 	}
 }
 
-// priorityOf is the queue's Priority: that which a PodGroup was given, or a CompositePodGroup.
+// priorityOf is the queue's Priority: the priority of a PodGroup or a CompositePodGroup.
 func (n *entities) priorityOf(key queue.Key) (int32, bool) {
 	switch key.Type {
 	case fwk.PodGroupKeyType:
-		if g := n.cluster.Group(key.Namespace, key.Name); g != nil {
+		if g := n.cluster.Gangs().Named(key.Namespace, key.Name); g != nil {
 			return g.Priority()
 		}
 	case fwk.CompositePodGroupKeyType:
-		if c := n.cluster.Composite(key.Namespace, key.Name); c != nil {
+		if c := n.cluster.Gangs().Composite(key.Namespace, key.Name); c != nil {
 			return c.Priority()
 		}
 	}
 	return 0, false
 }
 
-// groupedBefore is what regroup compares with, as it was before the object came, changed or went.
+// groupedBefore has the facts before the object came, changed or went, for regroup to compare with.
 type groupedBefore struct {
 	gang gangFacts
 	unit *queue.Key // of the CompositePodGroup of that name, nil for none
@@ -207,8 +203,8 @@ func (n *entities) groupedBefore(namespace, name string) groupedBefore {
 	return before
 }
 
-// regroup has the queue look again at the gang whose object came, changed or went; it is tried at once if
-// it needs fewer members than before.
+// regroup makes the queue recheck the gang whose object came, changed or went. A gang that needs fewer members than
+// before is retried at once.
 func (n *entities) regroup(res eventlog.Resource, namespace, name string, before groupedBefore) {
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
@@ -218,10 +214,10 @@ func (n *entities) regroup(res eventlog.Resource, namespace, name string, before
 	case eventlog.CompositePodGroups:
 		n.recompose(namespace, name, before.unit)
 	case eventlog.PriorityClasses:
-		for _, g := range n.cluster.GroupsOfClass(name) {
+		for _, g := range n.cluster.Gangs().OfClass(name) {
 			n.recheck(keyOfGang(g))
 		}
-		for _, c := range n.cluster.CompositesOfClass(name) {
+		for _, c := range n.cluster.Gangs().CompositesOfClass(name) {
 			if unit, ok := n.unitOf(c.Namespace, c.Name); ok {
 				n.recheck(unit)
 				continue
@@ -234,30 +230,30 @@ func (n *entities) regroup(res eventlog.Resource, namespace, name string, before
 	}
 }
 
-// recheckGroup has the queue look again at the gang of a pod that came, went or got its node.
+// recheckGroup makes the queue recheck the gang of a pod that came, went or got its node.
 func (n *entities) recheckGroup(p *cluster.Pod) {
 	if p.Group != nil {
 		n.recheck(keyOfGang(p.Group))
 	}
 }
 
-// retryGang has the gang of a pod tried again after its backoff. The pod is not to be placed any more: it may
-// have been this very one that did not fit, or that left no room for another. Or it came or became ready: it may
-// fit where others did not.
+// retryGang retries the gang of a pod after its backoff. Either the pod is no longer to be placed: it may have been the
+// member that did not fit, or that left no room for another. Or the pod came or became ready: it may fit where others
+// did not.
 func (n *entities) retryGang(p *cluster.Pod) {
 	if p.Group != nil {
 		n.queue.Retry(keyOfGang(p.Group))
 	}
 }
 
-// requeue puts a pod without a node into the queue, or its change to it.
+// requeue adds a pod without a node to the queue, or updates it there.
 func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
 	if n.profiles.of(p.Object) == nil {
 		return
 	}
 	key := n.keyOf(p)
 	switch {
-	case !n.cluster.MayBePlaced(p):
+	case !p.MayBePlaced():
 		n.dequeue(p.Object.UID)
 		n.recheckGroup(p)
 		n.retryGang(p)
@@ -273,9 +269,9 @@ func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
 	}
 }
 
-// markPending makes a pod that lost its node wait for another one, unless it is being deleted or was asked to go.
+// markPending makes a pod that lost its node wait for another node, unless it is being deleted or evicted.
 func (n *entities) markPending(key queue.Key, p *cluster.Pod) {
-	if !n.cluster.MayBePlaced(p) {
+	if !p.MayBePlaced() {
 		n.queue.Delete(key, p.Object.UID)
 		n.recheckGroup(p)
 		return

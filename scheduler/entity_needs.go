@@ -29,7 +29,7 @@ func (n *entities) hasEnough(e *queue.Entity) bool {
 func (n *entities) needed(e *queue.Entity) (demand room.Demand, ok bool) {
 	if e.Type() == fwk.PodKeyType {
 		if next := e.Next(); next != nil {
-			return room.DemandOf(n.cluster.Pod(next.UID)), true
+			return room.DemandOf(n.cluster.Pods().Get(next.UID)), true
 		}
 		return room.Demand{}, false
 	}
@@ -83,7 +83,7 @@ func (n *entities) neededBelow(e *queue.Entity, c *cluster.Composite) (pods []*c
 // readyOf returns the members of a gang that an attempt on the entity could place.
 func (n *entities) readyOf(e *queue.Entity, g *cluster.Group) (members []*cluster.Pod) {
 	for _, pod := range e.Ready() {
-		if p := n.cluster.Pod(pod.UID); p.Group == g {
+		if p := n.cluster.Pods().Get(pod.UID); p.Group == g {
 			members = append(members, p)
 		}
 	}
@@ -98,7 +98,7 @@ func (n *entities) leastNeeds(e *queue.Entity) (needs []backfill.Need, longest t
 		if next == nil {
 			return nil, 0, false
 		}
-		p := n.cluster.Pod(next.UID)
+		p := n.cluster.Pods().Get(next.UID)
 		for _, name := range room.ResourcesOf([]*cluster.Pod{p}) {
 			needs = append(needs, backfill.Need{Resource: name, Amount: p.Amount(name)})
 		}

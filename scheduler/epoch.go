@@ -85,11 +85,10 @@ func (m *Machine) configure(data []byte) error {
 		PopEarly:       m.gates.On(gates.PopFromBackoffQ),
 		Need:           check.needOf,
 		MayHaveRoom:    check.mayHave,
-		Blocking:       func(profile string) (*queue.Entity, bool) { return m.backfill.Blocking(profile) },
-		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
-		Overtaking:     func(first *queue.Entity) []*queue.Entity { return m.backfill.Overtaking(first) },
 	}
-	var lanes []backfill.Lane
+	m.planLanes(profiles, table, check)
+	policies := &lanePolicies{made: m.registry.LanePolicies, view: policyView{m}, planner: m.backfill,
+		byName: map[string]lanePolicy{}}
 	for _, prof := range profiles {
 		hints, err := prof.Hints()
 		if err != nil {
@@ -98,27 +97,36 @@ func (m *Machine) configure(data []byte) error {
 		m.profiles.add(prof)
 		options.Outside = append(options.Outside, prof.ByTime()...)
 		options.GatesByTime = options.GatesByTime || prof.GatesByTime()
-		lane, hasLane := laneOf(prof)
-		if hasLane {
-			lanes = append(lanes, lane)
+		policy, err := policies.of(prof)
+		if err != nil {
+			return err
 		}
 		options.Profiles[prof.Name()] = queue.Profile{
-			PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof), Lane: hasLane,
+			PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof), Lanes: policy,
 		}
 		options.Less = prof.Less()
 	}
 	if m.queue, err = queue.New(options); err != nil {
 		return err
 	}
-	m.entities.queue, m.nominated.entities, m.waits.entities = m.queue, m.entities, m.entities
-	m.topology = &topology{
-		cluster: m.cluster, queue: m.queue, table: table, now: m.Now, guard: m.guard,
+	m.entities.queue, m.topology.queue = m.queue, m.queue
+	m.nominated.entities, m.waits.entities = m.entities, m.entities
+	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
+	return nil
+}
+
+// planLanes makes the Planner of the profiles' lanes, and what it asks.
+func (m *Machine) planLanes(profiles []*framework.Profile, table *room.Table, check *roomCheck) {
+	m.topology = &topology{cluster: m.cluster, table: table, now: m.Now, guard: m.guard}
+	var lanes []backfill.Lane
+	for _, prof := range profiles {
+		if lane, ok := plannedLane(prof); ok {
+			lanes = append(lanes, lane)
+		}
 	}
 	m.backfill = backfill.New(m.planView(check), table, lanes...)
 	m.nominated.planner = m.backfill
 	check.topology, check.planner = m.topology, m.backfill
-	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
-	return nil
 }
 
 // reconfigure begins an epoch with another configuration. The cluster and the waiting pods stay as they are, and so do
@@ -145,12 +153,12 @@ func (m *Machine) reconfigure(data []byte) error {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
 	m.queue.SetTime(m.at.now)
-	for _, p := range m.cluster.AllPods() {
+	for _, p := range m.cluster.Pods().All() {
 		if m.entities.awaitsResize(p) {
 			m.queue.Add(resizeKey(p), p.Object)
 		}
 		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil ||
-			p.Stage == cluster.Pending && !m.cluster.MayBePlaced(p) {
+			p.Stage == cluster.Pending && !p.MayBePlaced() {
 			continue
 		}
 		key := m.entities.keyOf(p)
@@ -168,7 +176,7 @@ func (m *Machine) reconfigure(data []byte) error {
 // objectIn returns a function that returns the pod of a UID, nil if there is none.
 func objectIn(c *cluster.State) func(types.UID) *v1.Pod {
 	return func(uid types.UID) *v1.Pod {
-		if p := c.Pod(uid); p != nil {
+		if p := c.Pods().Get(uid); p != nil {
 			return p.Object
 		}
 		return nil

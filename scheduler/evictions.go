@@ -109,7 +109,7 @@ func (m *Machine) endSparing() {
 			continue
 		}
 		delete(m.effects.refused, uid)
-		switch p := m.cluster.Pod(uid); {
+		switch p := m.cluster.Pods().Get(uid); {
 		case p == nil || p.Node == "":
 			continue
 		case p.Group != nil:
@@ -117,8 +117,8 @@ func (m *Machine) endSparing() {
 		default:
 			m.queue.Move(upstream.EventAssignedPodDelete, p.Placed(), nil)
 		}
-		if m.nominated.wantsDevices(m.cluster.Pod(uid)) {
-			tellDevices(m.queue)
+		if m.nominated.wantsDevices(m.cluster.Pods().Get(uid)) {
+			moveOnDevices(m.queue)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
 	}
 	p := &displacement{}
 	for i, uid := range d.Victims {
-		if m.cluster.Pod(uid) != nil && !slices.Contains(d.Victims[:i], uid) {
+		if m.cluster.Pods().Get(uid) != nil && !slices.Contains(d.Victims[:i], uid) {
 			p.left++
 			p.unanswered = append(p.unanswered, uid)
 		}
@@ -150,7 +150,7 @@ func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
 			p.preemptors = append(p.preemptors, n)
 		}
 	}
-	if pod := m.cluster.Pod(d.UID); pod != nil && m.entities.awaitsResize(pod) {
+	if pod := m.cluster.Pods().Get(d.UID); pod != nil && m.entities.awaitsResize(pod) {
 		p.preemptors = append(p.preemptors, eventlog.Nomination{UID: d.UID, Node: pod.Node})
 	}
 	if p.left > 0 && len(p.preemptors) > 0 {
@@ -181,7 +181,7 @@ func (m *Machine) isWanted(p *displacement) bool {
 
 // waitsFor reports whether a pod still waits for the room on the node that was made for it.
 func (m *Machine) waitsFor(n eventlog.Nomination) bool {
-	pod := m.cluster.Pod(n.UID)
+	pod := m.cluster.Pods().Get(n.UID)
 	switch {
 	case pod == nil:
 		return false
@@ -192,11 +192,11 @@ func (m *Machine) waitsFor(n eventlog.Nomination) bool {
 	}
 }
 
-// isCountedOn reports whether a more important pod waits for room on the node of a pod that is to go.
+// isCountedOn reports whether a pod that may preempt it waits for room on the node of a pod that is to go.
 func (m *Machine) isCountedOn(victim types.UID) bool {
-	v := m.cluster.Pod(victim)
+	v := m.cluster.Pods().Get(victim)
 	return v != nil && slices.ContainsFunc(m.waitingBeside(v), func(p *cluster.Pod) bool {
-		return m.cluster.PriorityOf(p.Object) > m.cluster.PriorityOf(v.Object)
+		return m.mayPreempt(p, v)
 	})
 }
 
@@ -207,7 +207,7 @@ func (m *Machine) waitingBeside(pod *cluster.Pod) (waiting []*cluster.Pod) {
 		return nil
 	}
 	for _, uid := range m.nominated.byNode[pod.Node] {
-		if p := m.cluster.Pod(uid); p != pod && (p.Stage == cluster.Pending || p.Stage == cluster.Waiting) {
+		if p := m.cluster.Pods().Get(uid); p != pod && (p.Stage == cluster.Pending || p.Stage == cluster.Waiting) {
 			waiting = append(waiting, p)
 		}
 	}
@@ -222,7 +222,7 @@ func (m *Machine) waitingBeside(pod *cluster.Pod) (waiting []*cluster.Pod) {
 // WaitingBeside returns the pods that wait for room on the node of a pod, and are tried again if it is to go and then
 // stays.
 func (m *Machine) WaitingBeside(uid types.UID) (uids []types.UID) {
-	if pod := m.cluster.Pod(uid); pod != nil {
+	if pod := m.cluster.Pods().Get(uid); pod != nil {
 		for _, p := range m.waitingBeside(pod) {
 			uids = append(uids, p.Object.UID)
 		}
@@ -288,7 +288,7 @@ func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
 // keep notes that a pod that was asked to go stays. If it lost its node meanwhile it is scheduled anew.
 func (m *Machine) keep(uid types.UID) {
 	m.effects.done(uid, Evict)
-	p := m.cluster.Pod(uid)
+	p := m.cluster.Pods().Get(uid)
 	if p == nil {
 		return
 	}
@@ -311,7 +311,7 @@ func (m *Machine) keep(uid types.UID) {
 // of those whose resize is deferred as well.
 func (m *Machine) endPreemption(p *displacement) (keys []queue.Key) {
 	for _, n := range p.preemptors {
-		pod := m.cluster.Pod(n.UID)
+		pod := m.cluster.Pods().Get(n.UID)
 		var key queue.Key
 		switch {
 		case pod == nil:
@@ -345,7 +345,7 @@ func (m *Machine) retry(some, others []queue.Key) {
 func (m *Machine) retryAwaiting(nodes []string) {
 	for _, node := range nodes {
 		for _, uid := range m.nominated.byNode[node] {
-			if p := m.cluster.Pod(uid); p.Stage == cluster.Pending && m.nominated.wantsDevices(p) {
+			if p := m.cluster.Pods().Get(uid); p.Stage == cluster.Pending && m.nominated.wantsDevices(p) {
 				m.queue.Retry(m.entities.keyOf(p))
 			}
 		}
@@ -355,7 +355,7 @@ func (m *Machine) retryAwaiting(nodes []string) {
 // entitiesBeside returns the entities of the pods that may have counted on a pod that stays. Their nominations are left
 // to their attempts: other pods may be going for them.
 func (m *Machine) entitiesBeside(uid types.UID) (keys []queue.Key) {
-	pod := m.cluster.Pod(uid)
+	pod := m.cluster.Pods().Get(uid)
 	if pod == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (m *Machine) CountedEmpty() int { return m.backfill.CountedEmpty() }
 func (m *Machine) CountedCleared() int { return m.backfill.CountedCleared() }
 
 // Recounted returns how many nominated pods were looked at to find out which count.
-func (m *Machine) Recounted() int { return m.nominated.visited }
+func (m *Machine) Recounted() int { return m.nominated.checked }
 
 // Planned returns what the default profile's preemption has done for gangs.
 func (m *Machine) Planned() preemption.Planned {

@@ -330,7 +330,7 @@ func (m *Machine) shorten(q *eventlog.Question) {
 
 // nodeNames returns the names of all nodes, sorted.
 func (m *Machine) nodeNames() []string {
-	nodes, _ := m.cluster.List() // by name; it does not fail
+	nodes, _ := m.cluster.Nodes().List() // by name; it does not fail
 	names := make([]string, len(nodes))
 	for i, node := range nodes {
 		names[i] = node.Node().Name
@@ -376,7 +376,7 @@ func (m *Machine) applyAsked(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		}
 		m.extenders.last = nodes
 		for _, uid := range q.UIDs {
-			pod := m.cluster.Pod(uid)
+			pod := m.cluster.Pods().Get(uid)
 			if pod == nil {
 				return fmt.Errorf("question about pod %s: %w", uid, errUnknownPod)
 			}

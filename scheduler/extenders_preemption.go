@@ -50,7 +50,7 @@ func (c *cycle) ask(candidates []eventlog.Candidate) {
 // askAboutPreemption applies a question about candidates.
 func (m *Machine) askAboutPreemption(seq uint64, q *eventlog.Question) error {
 	for _, uid := range q.UIDs {
-		pod := m.cluster.Pod(uid)
+		pod := m.cluster.Pods().Get(uid)
 		if pod == nil {
 			return fmt.Errorf("question about preemption for pod %s: %w", uid, errUnknownPod)
 		}
@@ -64,7 +64,7 @@ func (m *Machine) askAboutPreemption(seq uint64, q *eventlog.Question) error {
 // preemptVerdict is what extenders have answered about preemption for a pod; nil if they have no say in it.
 func (m *Machine) preemptVerdict(pod *v1.Pod) *framework.PreemptVerdict {
 	x := m.extenders
-	p := m.cluster.Pod(pod.UID)
+	p := m.cluster.Pods().Get(pod.UID)
 	if p == nil || p.Stage != cluster.Pending || m.entities.keyOf(p).Type != fwk.PodKeyType {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (m *Machine) noteVain(q *question) {
 // isEmptying reports whether pods of a node are ending or were asked to go: there may be more room soon. Members of
 // gangs are asked about nodes where they do not fit yet.
 func (m *Machine) isEmptying(node string) bool {
-	info, err := m.cluster.Get(node)
+	info, err := m.cluster.Nodes().Get(node)
 	if err != nil {
 		return false // it is gone
 	}
@@ -227,7 +227,7 @@ func (m *Machine) PodsAt(candidates []eventlog.Candidate, lists map[string][]*v1
 	for _, c := range candidates {
 		on, listed := lists[c.Node]
 		if !listed {
-			node, err := m.cluster.Get(c.Node)
+			node, err := m.cluster.Nodes().Get(c.Node)
 			if err != nil {
 				continue // it is gone
 			}
@@ -238,7 +238,7 @@ func (m *Machine) PodsAt(candidates []eventlog.Candidate, lists map[string][]*v1
 		}
 		pods[c.Node] = slices.Clip(on)
 		for _, uid := range c.Victims {
-			if p := m.cluster.Pod(uid); p != nil && p.Node != c.Node {
+			if p := m.cluster.Pods().Get(uid); p != nil && p.Node != c.Node {
 				pods[c.Node] = append(pods[c.Node], p.Placed())
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 )
 
-// change is an entry that was applied, with what it changed in the cluster.
+// change is an applied entry with its changes of the cluster.
 type change struct {
 	eventlog.Entry
 	cluster.Changes
@@ -55,7 +55,7 @@ func followDevices(m *Machine, c *change) { m.tellDevices(c.Devices) }
 func followNominations(m *Machine, c *change) {
 	m.nominated.followGroup(c.Entry)
 	m.nominated.followClaim(c.Entry)
-	m.nominated.tellVacated(c.Entry, c.Pods)
+	m.nominated.retryFreed(c.Entry, c.Pods)
 }
 
 // followWaits ends the attempt at the queue's head if the entry deleted its last member, and looks again for waits that

@@ -13,14 +13,14 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// The claims of a PodGroup stay reserved for it while its pods come and go. If none of them has a node, and an attempt
-// on them fails, its devices may be what they cannot be placed with: so they are given back, as kube-scheduler's
-// DynamicResources does in PodGroupPostFilter (deallocatePodGroupClaims). Other devices can be found for it then, and
-// others can have these.
+// The claims of a PodGroup stay reserved for it while its pods come and go. If an attempt on the pods fails while none
+// of them has a node, the allocated devices may be the reason. So the devices are given back, as kube-scheduler's
+// DynamicResources does in PodGroupPostFilter (deallocatePodGroupClaims). The PodGroup can get other devices then, and
+// other pods can get these.
 
-// giveBackClaims asks to give back the claims of the PodGroups that a pod's entity is made of, if its attempt has
-// failed with the decision at entry seq. While the attempt goes on nothing is given back, and
-// nothing that the nominations of a PodGroup's pods count on.
+// giveBackClaims asks to give back the claims of the PodGroups in a pod's entity, if the entity's attempt has failed
+// with the decision at entry seq. It gives nothing back while the attempt continues, or while a pod of the PodGroup has
+// a nomination that a Decision made.
 func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) {
 	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error || p.Group == nil ||
 		!devices.ShareGroupClaims() {
@@ -39,8 +39,8 @@ func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *e
 	}
 }
 
-// endGiveBacks ends what was asked for and is done, or need not be done any more: a pod has a node by now. It is called
-// after each entry; there is hardly ever any.
+// endGiveBacks ends the effects that are done, or that are no longer wanted because a pod has a node by now. It is
+// called after each entry. There are hardly ever any such effects.
 func (m *Machine) endGiveBacks() {
 	for _, x := range m.effects.ofGroups() {
 		if len(m.idleClaims(&x)) == 0 {
@@ -51,7 +51,7 @@ func (m *Machine) endGiveBacks() {
 
 // idleClaims returns the claims that an effect asks to give back.
 func (m *Machine) idleClaims(x *Effect) []eventlog.DeviceClaim {
-	g := m.cluster.Group(x.Namespace, x.Name)
+	g := m.cluster.Gangs().Named(x.Namespace, x.Name)
 	if g == nil {
 		return nil
 	}
@@ -62,8 +62,8 @@ func (m *Machine) idleClaims(x *Effect) []eventlog.DeviceClaim {
 	return idle
 }
 
-// idleClaimsOf returns the gang's PodGroup, nil if there is none, and those of its claims that may be given back: no
-// pod of it has a node.
+// idleClaimsOf returns the gang's PodGroup, nil if there is none, and the claims that may be given back because no pod
+// of the gang has a node.
 func (m *Machine) idleClaimsOf(g *cluster.Group) (group *schedulingv1beta1.PodGroup, idle []eventlog.DeviceClaim) {
 	group, ok := g.ObjectOf(eventlog.PodGroups).(*schedulingv1beta1.PodGroup)
 	if !ok || !g.Nodeless() {
@@ -81,5 +81,5 @@ func (e *effects) ofGroups() (all []Effect) {
 	return all
 }
 
-// groupSet are the PodGroups that effects are about. It follows from the effects.
+// groupSet has the PodGroups with effects. It is derived from the effects.
 type groupSet map[types.UID]struct{}

@@ -29,8 +29,8 @@ type Machine struct {
 	nominated *nominations
 	backfill  *backfill.Planner
 	behaviour uint32    // of the running epoch, see Behaviours
-	gates     gates.Set // those of the configuration; see keepGates
-	picked    bool      // a memo: the queue has picked what to retry since the last entry
+	gates     gates.Set // of the configuration; see keepGates
+	picked    bool      // the queue has chosen its head since the last entry; a memo
 
 	// These have no state of their own. Like queue and backfill they are made by configure.
 	profiles *profiles
@@ -45,7 +45,7 @@ type Machine struct {
 	unmake    func() // ends the context of the plugins
 }
 
-// position is how far the log is applied.
+// position is the place in the log up to which entries are applied.
 type position struct {
 	seq   uint64        // the last entry applied
 	epoch uint64        // its epoch
@@ -77,8 +77,8 @@ func New(registry framework.Registry) *Machine {
 	return m
 }
 
-// keepGates has the feature gates of the configuration in force. Whatever runs plugins or counts what pods request
-// calls it first, so that several Machines of one process can take turns, whatever their gates.
+// keepGates puts the configuration's feature gates in force. Each method that runs plugins or computes requests of pods
+// calls it first, so that Machines with different gates can take turns in one process.
 func (m *Machine) keepGates() {
 	if m.queue != nil {
 		gates.Keep(m.gates)
@@ -106,9 +106,8 @@ func (m *Machine) Queue() *queue.Queue {
 	return m.queue
 }
 
-// pick has the queue pick which entity that failed is worth another attempt, unless it has done so since the last
-// entry. The pick is a memo: it is made again after each entry, whether somebody asked for it or not, and is never in
-// the state that is hashed.
+// pick makes the queue choose its head, unless it has done so since the last entry. The choice is a memo: it is made
+// again after each entry, and is never part of the state that is hashed.
 func (m *Machine) pick() {
 	if m.picked || m.queue == nil {
 		return
@@ -119,7 +118,7 @@ func (m *Machine) pick() {
 	m.queue.ChooseHead()
 }
 
-// unpick takes the pick back. So an entry is applied to the same state whether Decide was called before it, as in a
+// unpick takes the choice back. So an entry is applied to the same state whether Decide was called before it, as in a
 // running scheduler, or not, as in recovery.
 func (m *Machine) unpick() {
 	if m.picked {
@@ -134,8 +133,9 @@ func (m *Machine) WaitingPods() *framework.WaitingPods { return m.waits.pods }
 // Config returns the effective configuration of the running epoch, as logged.
 func (m *Machine) Config() []byte { return m.profiles.config }
 
-// Wake returns when time alone will make work: a backoff or a wait ends, a flush is due, or a pod whose eviction was
-// given up may be a victim again. ok is false if it never will. Whoever drives the Machine then appends a Tick.
+// Wake returns the next time at which there is work without an input. A backoff or a wait ends then, a flush is due, or
+// a pod whose eviction was given up may be a victim again. It returns false if there is no such time. The driver of the
+// Machine appends a Tick then.
 func (m *Machine) Wake() (at time.Time, ok bool) {
 	if m.queue == nil {
 		return time.Time{}, false
@@ -150,8 +150,7 @@ func (m *Machine) Wake() (at time.Time, ok bool) {
 	return wake.Std(), ok
 }
 
-// Effects returns what decisions have asked of the outside world and no result has come for yet, in the
-// order in which they were decided.
+// Effects returns the effects of decisions that have no result yet, in the order of the decisions.
 func (m *Machine) Effects() []Effect { return m.EffectsAfter(0) }
 
 // AskedBy returns the decision that asked for the pod's outstanding effect of that kind; 0 if there is none.
@@ -168,7 +167,7 @@ func (m *Machine) EffectsAfter(seq uint64) []Effect {
 		case GiveBack:
 			x.Devices = m.idleClaims(x)
 		case Bind:
-			if p := m.cluster.Pod(x.UID); p != nil && p.Stage == cluster.Binding {
+			if p := m.cluster.Pods().Get(x.UID); p != nil && p.Stage == cluster.Binding {
 				x.Devices = p.Devices
 			} else {
 				x.Devices = m.cluster.Devices().Unresolved(x.UID)
@@ -178,10 +177,10 @@ func (m *Machine) EffectsAfter(seq uint64) []Effect {
 	return effects
 }
 
-// GangEntity returns what stands in the queue for the gang of that name: itself, or all that are admitted with it; nil
-// if no member does.
+// GangEntity returns the queue's entity of the gang with that name: the gang itself, or all gangs that are admitted
+// with it. It returns nil if no member of the gang is in the queue.
 func (m *Machine) GangEntity(namespace, name string) *queue.Entity {
-	g := m.cluster.Group(namespace, name)
+	g := m.cluster.Gangs().Named(namespace, name)
 	if g == nil || m.queue == nil {
 		return nil
 	}
@@ -202,7 +201,7 @@ func (m *Machine) AnyKept() bool { return m.nominated.AnyNominated() }
 // KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated to it.
 func (m *Machine) KeptOn(node string) (pods []*cluster.Pod) {
 	for _, info := range m.nominated.NominatedPodsForNode(node) {
-		pods = append(pods, m.cluster.Pod(info.GetPod().UID))
+		pods = append(pods, m.cluster.Pods().Get(info.GetPod().UID))
 	}
 	return pods
 }

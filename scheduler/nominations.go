@@ -7,14 +7,11 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
@@ -22,48 +19,45 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// Nominations: nodes where room is kept for pods that have none yet, mostly because others have to go first. A pod's
-// nomination comes by a Decision, which makes it one of its own, or with the pod's object, and ends when the pod is
-// known to be bound or gone, when its node is gone, or by another Decision. It has no effect while the pod is held on a
-// node, or is kept out of the queue.
-
-// nominations is also the PodNominator that plugins see. They cannot change it: their calls to add or delete a
-// nomination do nothing.
+// nominations are the nodes where room is kept for pods without a node, mostly because victims have to leave first.
+//
+// A nomination comes with a Decision, which makes it the scheduler's own, or with the pod's object. It ends when the
+// pod is bound or gone, when the node is gone, or with another Decision. It counts only while the pod is pending and
+// may be attempted: not while Permit holds the pod on a node, and not while a gate keeps it out of the queue.
+//
+// It is also the PodNominator of plugins. Their calls to add or delete a nomination do nothing.
 type nominations struct {
 	entities *entities
 	planner  *backfill.Planner
 	nodes    map[types.UID]string
-	byNode   map[string][]types.UID // in the order in which they came
-	// own are the pods that a Decision nominated to the node.
-	own map[types.UID]bool
-	// named are the nodes that objects of pods without a node name in their status, also those that are not there: a
-	// memo for joinNode.
+	byNode   map[string][]types.UID // in the order in which the pods were nominated
+	own      map[types.UID]bool     // nominated by a Decision
+	// named has the node in the status of each pod without a node, whether or not that node exists. It is a memo for
+	// joinNode.
 	named map[types.UID]string
-	// index is what byEntity returns, nil if it is to be made again: a memo.
+	// index is the answer of byEntity, nil if it has to be built again. It is a memo.
 	index *nominatedEntities
-	// overtaking are the entities that might overtake when that was last looked at: a memo.
+	// overtaking are the entities that might overtake, as noteOvertaking found them last. It is a memo.
 	overtaking []queue.Key
-	// counted are the pods whose nomination counted when that was last looked at: other pods may have been refused a
-	// node because of it, and are told when it counts no more.
+	// counted are the pods whose nomination counted at the last recount. Other pods may have been refused a node
+	// because of it, and are retried when it no longer counts.
 	counted map[types.UID]bool
-	// priorities are those that the counted pods had then: a memo.
+	// priorities are the priorities of the counted pods at the last recount. It is a memo.
 	priorities map[types.UID]int32
-	// doubted are the nominated pods of which it is to be found out again whether they count, and with what priority;
-	// doubtAll says that all are. Together with what the cluster and the queue tell they are a memo for recount.
-	doubted  []types.UID
-	doubtAll bool
-	visited  int // how many pods recount has looked at, for tests
-	// termed are those of own that have required anti-affinity: a memo.
-	termed map[types.UID]bool
-	// changes counts nominations that came and went, began or ceased to count, or have another priority: a memo's
-	// version, not state.
+	// unchecked are the pods that the next recount has to check; recountAll makes it check all. They are a memo.
+	unchecked  []types.UID
+	recountAll bool
+	checked    int // the number of pods that recounts have checked, for tests
+	// repelling are the pods of own with required anti-affinity. It is a memo.
+	repelling map[types.UID]bool
+	// changes grows whenever a nomination comes, goes, begins or ceases to count, or gets another priority. It is the
+	// version of a memo, and not state.
 	changes uint64
-	// vacated are the pods whose nomination ended, or counts no more, since the last entry, each as if it were on the
-	// node where room was kept for it.
-	vacated []*v1.Pod
-	// devices says that devices are not kept any more, since the last entry, for a pod whose nomination ended or counts
-	// no more. It may have got some of them: others may fit beside it now.
-	devices bool
+	// freed are the pods whose nomination ended or ceased to count since the last entry, each on the node where room
+	// was kept for it.
+	freed []*v1.Pod
+	// freedDevices reports whether one of them may have kept devices from others.
+	freedDevices bool
 }
 
 var _ fwk.PodNominator = (*nominations)(nil)
@@ -72,15 +66,15 @@ func newNominations() *nominations {
 	return &nominations{
 		nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{},
 		priorities: map[types.UID]int32{}, own: map[types.UID]bool{}, named: map[types.UID]string{},
-		termed: map[types.UID]bool{}, doubtAll: true,
+		repelling: map[types.UID]bool{}, recountAll: true,
 	}
 }
 
-// set nominates the pod to the node, "" for none, in place of the node it was nominated to. A node that is not there is
-// none.
+// set nominates the pod to the node, in place of the node to which it was nominated. With "" or a node that does not
+// exist the nomination ends.
 func (n *nominations) set(uid types.UID, node string) {
 	old := n.nodes[uid]
-	if node != "" && n.entities.cluster.Node(node) == nil {
+	if node != "" && n.entities.cluster.Nodes().Object(node) == nil {
 		node = ""
 	}
 	if old == node {
@@ -92,12 +86,12 @@ func (n *nominations) set(uid types.UID, node string) {
 		n.entities.queue.Renew(e.Key())
 	}
 	if old != "" {
-		n.vacate(uid, old)
+		n.free(uid, old)
 		delete(n.nodes, uid)
 		delete(n.counted, uid)
 		delete(n.priorities, uid)
 		delete(n.own, uid)
-		delete(n.termed, uid)
+		delete(n.repelling, uid)
 		n.byNode[old] = slices.DeleteFunc(n.byNode[old], func(other types.UID) bool { return other == uid })
 		if len(n.byNode[old]) == 0 {
 			delete(n.byNode, old)
@@ -105,153 +99,31 @@ func (n *nominations) set(uid types.UID, node string) {
 	}
 	if node != "" {
 		n.nodes[uid] = node
-		n.doubted = append(n.doubted, uid)
+		n.unchecked = append(n.unchecked, uid)
 		n.byNode[node] = append(n.byNode[node], uid)
 	}
 }
 
-// vacate notes that room is not kept on the node any more, unless the pod has it now.
-func (n *nominations) vacate(uid types.UID, node string) {
-	if p := n.entities.cluster.Pod(uid); p != nil && n.wantsDevices(p) {
-		n.devices = true
+// free notes that room is no longer kept on the node, unless the pod has it now.
+func (n *nominations) free(uid types.UID, node string) {
+	p := n.entities.cluster.Pods().Get(uid)
+	if p != nil && n.wantsDevices(p) {
+		n.freedDevices = true
 	}
-	if p := n.entities.cluster.Pod(uid); p != nil && p.Node != node && n.entities.cluster.Node(node) != nil {
-		n.vacated = append(n.vacated, p.InfoOn(node).GetPod())
+	if p != nil && p.Node != node && n.entities.cluster.Nodes().Object(node) != nil {
+		n.freed = append(n.freed, p.InfoOn(node).GetPod())
 	}
 }
 
-// wantsDevices reports whether devices are kept for a pod while it is nominated, and may come free when it goes.
+// wantsDevices reports whether devices are kept for a pod while it is nominated.
 func (n *nominations) wantsDevices(p *cluster.Pod) bool {
 	return len(p.Object.Spec.ResourceClaims) > 0 ||
 		n.entities.cluster.Devices().RequestsExtended(p.Object)
 }
 
-// followClaim notes, if the entry says that a claim is gone which a nominated pod uses, that devices are not kept any
-// more for the pod: it cannot have any.
-func (n *nominations) followClaim(entry eventlog.Entry) {
-	d, ok := entry.Payload.(*eventlog.Deleted)
-	if !ok || d.Resource != eventlog.ResourceClaims {
-		return
-	}
-	// any order: one is enough
-	for uid := range n.nodes {
-		if p := n.entities.cluster.Pod(uid); p != nil && n.counts(uid) && devices.Uses(p.Object, d.Namespace, d.Name) {
-			n.devices = true
-		}
-	}
-}
-
-// recount finds the pods that no longer count, and the ones that do now. It looks only at pods for which that may have
-// changed since the last recount: the moved ones, and the ones whose entity became gated or is no longer.
-func (n *nominations) recount(moved []types.UID) {
-	n.doubted = append(n.doubted, moved...)
-	n.doubted = append(n.doubted, n.entities.queue.TakeRegated()...)
-	var quiet []types.UID
-	if n.doubtAll {
-		// any order: sorted right below
-		for uid := range n.nodes {
-			quiet = n.look(uid, quiet)
-		}
-	} else {
-		for _, uid := range n.doubted {
-			if n.nodes[uid] != "" {
-				quiet = n.look(uid, quiet)
-			}
-		}
-	}
-	n.doubted, n.doubtAll = n.doubted[:0], false
-	if invariants {
-		n.checkCounted()
-	}
-	slices.Sort(quiet)
-	for _, uid := range quiet {
-		n.vacate(uid, n.nodes[uid])
-	}
-}
-
-// look finds out whether a nominated pod counts. It adds it to quiet if it did, and counts no more.
-func (n *nominations) look(uid types.UID, quiet []types.UID) []types.UID {
-	n.visited++
-	counts := n.counts(uid)
-	if n.counted[uid] && !counts {
-		quiet = append(quiet, uid)
-	}
-	if n.counted[uid] != counts {
-		n.changes++
-	}
-	n.counted[uid] = counts
-	n.notePriority(uid)
-	return quiet
-}
-
-// checkCounted panics if recount has left out a pod.
-func (n *nominations) checkCounted() {
-	// any order: each by itself
-	for uid := range n.nodes {
-		if counts := n.counts(uid); n.counted[uid] != counts ||
-			counts && n.priorities[uid] != n.PriorityOf(n.entities.cluster.Pod(uid).Object) {
-			panic(fmt.Sprintf("scheduler: nominated pod %s counts: %v, with priority %d; it was not looked at again",
-				uid, counts, n.priorities[uid]))
-		}
-		if p := n.entities.cluster.Pod(uid); p != nil && n.repels(p) != n.termed[uid] {
-			panic(fmt.Sprintf("scheduler: nominated pod %s has required anti-affinity: %v; it was not looked at again",
-				uid, n.repels(p)))
-		}
-	}
-}
-
-// followPriorities notes that an entry may have given nominated pods other priorities: an epoch, or an object that says
-// what gangs are.
-func (n *nominations) followPriorities(entry eventlog.Entry) {
-	var resource eventlog.Resource
-	switch p := entry.Payload.(type) {
-	case *eventlog.EpochStarted:
-		n.doubtAll = true
-	case *eventlog.Upserted:
-		resource = p.Resource
-	case *eventlog.Deleted:
-		resource = p.Resource
-	}
-	n.doubtAll = n.doubtAll || cluster.DeclaresGroups(resource) || resource == eventlog.CompositePodGroups ||
-		resource == eventlog.PriorityClasses
-}
-
-// notePriority notes the priority of a nominated pod if it counts.
-func (n *nominations) notePriority(uid types.UID) {
-	if !n.counted[uid] {
-		return
-	}
-	priority := n.PriorityOf(n.entities.cluster.Pod(uid).Object)
-	if was, known := n.priorities[uid]; !known || was != priority {
-		n.changes++
-		n.priorities[uid] = priority
-	}
-}
-
-// tellVacated tells the queue of the room that is not kept any more, as if the pods had been on these nodes and left.
-func (n *nominations) tellVacated(entry eventlog.Entry, moved []types.UID) {
-	n.followPriorities(entry)
-	n.recount(moved)
-	for _, pod := range n.vacated {
-		n.entities.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
-	}
-	n.vacated = nil
-	if n.devices {
-		n.devices = false
-		tellDevices(n.entities.queue)
-	}
-}
-
-// tellDevices tells the queue that devices are there for others, as if a claim gave them back.
-func tellDevices(q *queue.Queue) {
-	before := &resourcev1.ResourceClaim{}
-	before.Status.Allocation = &resourcev1.AllocationResult{}
-	q.Move(fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Update}, before, &resourcev1.ResourceClaim{})
-}
-
-// counts reports whether room is to be kept for the pod now.
+// counts reports whether room is kept for the pod now.
 func (n *nominations) counts(uid types.UID) bool {
-	p := n.entities.cluster.Pod(uid)
+	p := n.entities.cluster.Pods().Get(uid)
 	if p == nil || p.Stage != cluster.Pending {
 		return false
 	}
@@ -267,7 +139,7 @@ var (
 	_ framework.Keeper      = (*nominations)(nil)
 )
 
-// AnyNominated is asked by the framework once a cycle.
+// AnyNominated implements framework.Nominations. The framework calls it once for each cycle.
 func (n *nominations) AnyNominated() bool {
 	// any order: one is enough
 	for uid := range n.nodes {
@@ -282,14 +154,16 @@ func (n *nominations) AnyNominated() bool {
 func (n *nominations) NominatedPodsForNode(node string) (pods []fwk.PodInfo) {
 	for _, uid := range n.byNode[node] {
 		if n.counts(uid) {
-			pods = append(pods, n.entities.cluster.Pod(uid).Info())
+			pods = append(pods, n.entities.cluster.Pods().Get(uid).Info())
 		}
 	}
 	return pods
 }
 
 // PriorityOf returns the priority that counts between nominated pods and others.
-func (n *nominations) PriorityOf(pod *v1.Pod) int32 { return n.entities.cluster.PriorityOf(pod) }
+func (n *nominations) PriorityOf(pod *v1.Pod) int32 {
+	return n.entities.cluster.Gangs().PriorityOf(pod)
+}
 
 // AddNominatedPod implements fwk.PodNominator; it does nothing.
 func (n *nominations) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
@@ -300,14 +174,14 @@ func (n *nominations) DeleteNominatedPodIfExists(*v1.Pod) {}
 // UpdateNominatedPod implements fwk.PodNominator; it does nothing.
 func (n *nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
 
-// apply makes the nominations state that a decision gives and takes away. A pod that loses one is tried again: there
-// may be room for it elsewhere.
+// apply adds and removes the nominations that a Decision names. A pod that loses its nomination is retried, because
+// there may be room for it elsewhere.
 func (n *nominations) apply(key queue.Key, d *eventlog.Decision) {
 	if d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error {
 		n.nominate(d.UID, d.Nominated, len(d.Victims) > 0)
 	}
 	for _, nomination := range d.Nominations {
-		p := n.entities.cluster.Pod(nomination.UID)
+		p := n.entities.cluster.Pods().Get(nomination.UID)
 		if p == nil || p.Stage == cluster.Bound {
 			continue
 		}
@@ -318,14 +192,14 @@ func (n *nominations) apply(key queue.Key, d *eventlog.Decision) {
 	}
 }
 
-// nominate applies the nomination of a pod that a Decision names. One that stood before stays as it is, also if the
-// pod's object gave it, unless the Decision gives it anew.
-func (n *nominations) nominate(uid types.UID, node string, anew bool) {
-	anew = anew || n.nodes[uid] != node
+// nominate applies the nomination of a pod that a Decision names. A nomination to the same node stays as it is, also
+// one that the pod's object gave, unless renew makes it the scheduler's own.
+func (n *nominations) nominate(uid types.UID, node string, renew bool) {
+	renew = renew || n.nodes[uid] != node
 	n.set(uid, node)
-	if anew && n.nodes[uid] != "" && !n.own[uid] {
+	if renew && n.nodes[uid] != "" && !n.own[uid] {
 		n.own[uid] = true
-		n.noteTerms(n.entities.cluster.Pod(uid))
+		n.noteTerms(n.entities.cluster.Pods().Get(uid))
 		n.changes++
 		n.forgetIndex()
 	}
@@ -337,9 +211,9 @@ func (n *nominations) noteTerms(p *cluster.Pod) {
 		return
 	}
 	if n.repels(p) {
-		n.termed[p.Object.UID] = true
+		n.repelling[p.Object.UID] = true
 	} else {
-		delete(n.termed, p.Object.UID)
+		delete(n.repelling, p.Object.UID)
 	}
 }
 
@@ -354,7 +228,7 @@ type nominatedEntities struct {
 	entities []*queue.Entity
 }
 
-// forgetIndex forgets what byEntity returned, and what follows from it: it may be otherwise now.
+// forgetIndex drops the answer of byEntity and the Planner's answers that rest on it.
 func (n *nominations) forgetIndex() {
 	n.index = nil
 	if n.planner != nil {
@@ -370,7 +244,7 @@ func (n *nominations) byEntity() (map[queue.Key][]backfill.Kept, []*queue.Entity
 	n.index = &nominatedEntities{kept: map[queue.Key][]backfill.Kept{}}
 	for _, node := range slices.Sorted(maps.Keys(n.byNode)) {
 		for _, uid := range n.byNode[node] {
-			p, e := n.entities.cluster.Pod(uid), n.entities.queue.Find(uid)
+			p, e := n.entities.cluster.Pods().Get(uid), n.entities.queue.Find(uid)
 			if p == nil || e == nil {
 				continue
 			}
@@ -384,15 +258,15 @@ func (n *nominations) byEntity() (map[queue.Key][]backfill.Kept, []*queue.Entity
 	return n.index.kept, n.index.entities
 }
 
-// noteOvertaking makes changes differ if other entities than before might overtake the first of their lane. It ends the
-// applying of an entry, which may have changed whatever byEntity returns.
+// noteOvertaking increments changes if other entities than before might overtake the first of their lane. It is called
+// after each entry, because any entry may have changed the answer of byEntity.
 func (n *nominations) noteOvertaking() {
 	n.forgetIndex()
 	if len(n.own)+len(n.overtaking) == 0 {
 		return
 	}
 	if !n.planner.HasLanes() && len(n.overtaking) == 0 {
-		return // nobody comes first of a lane
+		return // no lanes, so nothing to overtake
 	}
 	_, entities := n.byEntity()
 	var overtaking []queue.Key
@@ -407,8 +281,8 @@ func (n *nominations) noteOvertaking() {
 	}
 }
 
-// followGroup notes, if the entry brought a group's object, that room is free for others which Decisions had kept for
-// entities that do not overtake: the object may have raised a minimum.
+// followGroup frees, after an entry with a group's object, the room that Decisions kept for entities that do not
+// overtake: the object may have raised a minimum.
 func (n *nominations) followGroup(entry eventlog.Entry) {
 	u, ok := entry.Payload.(*eventlog.Upserted)
 	if !ok || len(n.own) == 0 || !cluster.DeclaresGroups(u.Resource) &&
@@ -423,7 +297,7 @@ func (n *nominations) followGroup(entry eventlog.Entry) {
 		}
 		for _, k := range kept[e.Key()] {
 			if k.Own && k.Counts {
-				n.vacate(k.Pod.Object.UID, k.Node)
+				n.free(k.Pod.Object.UID, k.Node)
 			}
 		}
 	}
@@ -435,23 +309,24 @@ func (n *nominations) hasOwnIn(g *cluster.Group) bool {
 		slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return n.own[p.Object.UID] })
 }
 
-// KeepsFrom is asked by the framework whether the room that is kept for a nominated pod is not free for another one.
+// KeepsFrom implements framework.Keeper: it reports whether the room kept for a nominated pod is not free for another
+// pod.
 func (n *nominations) KeepsFrom(kept, other *v1.Pod) bool {
-	p, o := n.entities.cluster.Pod(kept.UID), n.entities.cluster.Pod(other.UID)
+	p, o := n.entities.cluster.Pods().Get(kept.UID), n.entities.cluster.Pods().Get(other.UID)
 	if p == nil || o == nil || n.planner == nil {
 		return n.PriorityOf(kept) >= n.PriorityOf(other)
 	}
 	return n.planner.KeepsFrom(p, o)
 }
 
-// followObject follows what the object of a pod without a node says of its nomination: it counts unless a decision
-// has nominated the pod since.
+// followObject takes the nomination over from the object of a pod without a node, unless a Decision has nominated the
+// pod since.
 func (n *nominations) followObject(old, pod *v1.Pod) {
 	before, now := "", pod.Status.NominatedNodeName
 	if old != nil {
 		before = old.Status.NominatedNodeName
 	}
-	if p := n.entities.cluster.Pod(pod.UID); !n.entities.cluster.MayBePlaced(p) || n.entities.profiles.of(pod) == nil {
+	if p := n.entities.cluster.Pods().Get(pod.UID); !p.MayBePlaced() || n.entities.profiles.of(pod) == nil {
 		n.set(pod.UID, "")
 		return
 	}
@@ -460,7 +335,7 @@ func (n *nominations) followObject(old, pod *v1.Pod) {
 	}
 }
 
-// noteNamed notes which node the object of a pod without a node names.
+// noteNamed notes the node that the object of a pod without a node names.
 func (n *nominations) noteNamed(pod *v1.Pod) {
 	if node := pod.Status.NominatedNodeName; node != "" {
 		n.named[pod.UID] = node
@@ -469,8 +344,8 @@ func (n *nominations) noteNamed(pod *v1.Pod) {
 	}
 }
 
-// joinNode nominates the pods to a node that has joined whose objects name it, if no Decision has nominated them
-// elsewhere: an autoscaler may name a node before it is there.
+// joinNode nominates pods to a node that has joined, if their objects name it and no Decision has nominated them
+// elsewhere. An autoscaler may name a node before it exists.
 func (n *nominations) joinNode(name string) {
 	var pods []types.UID
 	// any order: sorted right below
@@ -481,28 +356,28 @@ func (n *nominations) joinNode(name string) {
 	}
 	slices.Sort(pods)
 	for _, uid := range pods {
-		p := n.entities.cluster.Pod(uid)
-		if p != nil && p.Stage == cluster.Pending && n.entities.cluster.MayBePlaced(p) &&
+		p := n.entities.cluster.Pods().Get(uid)
+		if p != nil && p.Stage == cluster.Pending && p.MayBePlaced() &&
 			n.entities.profiles.of(p.Object) != nil {
 			n.set(uid, name)
 		}
 	}
 }
 
-// forgetNode ends the nominations to a node that is gone, and has the pods tried again.
+// forgetNode ends the nominations to a node that is gone, and retries the pods.
 func (n *nominations) forgetNode(name string) {
 	for _, uid := range slices.Clone(n.byNode[name]) {
 		n.set(uid, "")
-		if p := n.entities.cluster.Pod(uid); p != nil {
+		if p := n.entities.cluster.Pods().Get(uid); p != nil {
 			n.entities.queue.Retry(n.entities.keyOf(p))
 		}
 	}
 }
 
-// forgetStrangers ends the nominations of pods that no profile schedules any more.
+// forgetStrangers ends the nominations of pods that no profile schedules any longer.
 func (n *nominations) forgetStrangers() {
 	for _, uid := range slices.Sorted(maps.Keys(n.nodes)) {
-		if p := n.entities.cluster.Pod(uid); p == nil || n.entities.profiles.of(p.Object) == nil {
+		if p := n.entities.cluster.Pods().Get(uid); p == nil || n.entities.profiles.of(p.Object) == nil {
 			n.set(uid, "")
 		}
 	}
@@ -529,7 +404,7 @@ func (n *nominations) restore(r *canonical.Reader) {
 			if r.Err() != nil {
 				return
 			}
-			if n.entities.cluster.Pod(uid) == nil {
+			if n.entities.cluster.Pods().Get(uid) == nil {
 				r.Fail("uid", fmt.Errorf("no pod %q is there to be nominated", uid))
 				return
 			}
@@ -537,7 +412,7 @@ func (n *nominations) restore(r *canonical.Reader) {
 			n.counted[uid] = flags[0]
 			if flags[1] {
 				n.own[uid] = true
-				n.noteTerms(n.entities.cluster.Pod(uid))
+				n.noteTerms(n.entities.cluster.Pods().Get(uid))
 			}
 			n.notePriority(uid)
 		}
@@ -545,12 +420,12 @@ func (n *nominations) restore(r *canonical.Reader) {
 	n.restoreNamed()
 }
 
-// restoreNamed makes named of the pods that were restored.
+// restoreNamed builds named from the restored pods.
 func (n *nominations) restoreNamed() {
 	named := func(p *cluster.Pod) bool {
 		return p.Object.Spec.NodeName == "" && p.Object.Status.NominatedNodeName != ""
 	}
-	for _, p := range n.entities.cluster.PodsThat(named) {
+	for _, p := range n.entities.cluster.Pods().That(named) {
 		n.noteNamed(p.Object)
 	}
 }

@@ -66,7 +66,7 @@ func (m *Machine) MembersLeaveNoDomain(g *cluster.Group) bool {
 
 func (s *domainSearch) newPlacement() *placement {
 	p := &placement{domainSearch: s, at: map[string]int{}, pods: map[*cluster.Group][]int{}}
-	p.nodes, _ = s.cluster.List()
+	p.nodes, _ = s.cluster.Nodes().List()
 	for i, info := range p.nodes {
 		p.at[info.Node().Name] = i
 		p.all = append(p.all, i)

@@ -34,12 +34,14 @@ type profiles struct {
 	otherPermits bool
 	// By profile: it filters nodes by all resources, so that too little free in all means no place.
 	roomChecked map[string]bool
+	victims     map[string]framework.VictimPolicy // by profile
 }
 
 func noProfiles(config []byte) *profiles {
 	return &profiles{
 		config: config, byName: map[string]*framework.Profile{},
 		volumes: map[string]*volumes.Recorder{}, roomChecked: map[string]bool{},
+		victims: map[string]framework.VictimPolicy{},
 	}
 }
 
@@ -108,13 +110,14 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Waiting:   m.waits.pods,
 		Nominator: m.nominated,
 		Version:   m.cluster.Beyond,
-		Changed:   m.cluster.ChangedSince,
+		Changed:   m.cluster.Nodes().ChangedSince,
 		Claims:    m.cluster.Devices().AppendClaims,
 		Removed:   cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
 		Reserved:  func(pod *v1.Pod) *framework.Reserved { return m.refusalOf(pod, apart) },
 		Gangs:     view,
 		Evictions: view,
+		Victims:   func() framework.VictimPolicy { return m.profiles.victims[cfg.Profiles[i].SchedulerName] },
 		Activate:  m.wanted.add,
 		Events:    m.recorded.events,
 		Extenders: func(pod *v1.Pod) *framework.Verdict { return m.extenders.verdict(pod) },
@@ -130,6 +133,9 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		return nil, fmt.Errorf("profile %q: CoschedulingArgs: podGroupBackoffSeconds or backfillHoldSeconds is %d: "+
 			"want %d "+
 			"or less", prof.Name(), plugin.MostSeconds(), mostSeconds)
+	}
+	if m.profiles.victims[prof.Name()], err = m.victimPolicyOf(prof); err != nil {
+		return nil, fmt.Errorf("profile %q: CoschedulingArgs: %w", prof.Name(), err)
 	}
 	apart = prof.Plugin(interpodaffinity.Name) != nil
 	view.gangs = plansGangs(prof)
@@ -350,7 +356,7 @@ func (g *gangsOfProfile) TakesCleared(pods []*cluster.Pod, wanted int, priority 
 	}
 	// any order: one is enough
 	for uid := range m.effects.evicting {
-		if p := m.cluster.Pod(uid); p != nil && p.Node != "" && p.CountedPriority() >= priority {
+		if p := m.cluster.Pods().Get(uid); p != nil && p.Node != "" && p.CountedPriority() >= priority {
 			return true
 		}
 	}
@@ -383,7 +389,9 @@ func (g *gangsOfProfile) InVain(uid types.UID) (nodes []string, exhausted bool) 
 }
 
 // GroupOf implements framework.Gangs.
-func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }
+func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group {
+	return g.machine.cluster.Gangs().Of(pod)
+}
 
 // Left implements framework.Gangs.
 func (g *gangsOfProfile) Left(group *cluster.Group) int { return g.machine.entities.left(group) }

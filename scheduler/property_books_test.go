@@ -375,13 +375,13 @@ func (b *books) left(node string) amounts {
 }
 
 func (h *history) checkPods() {
-	if h.m.Cluster().Pods() != len(h.pods) {
-		h.fatalf("the state has %d pods, the books have %d", h.m.Cluster().Pods(), len(h.pods))
+	if h.m.Cluster().Pods().Len() != len(h.pods) {
+		h.fatalf("the state has %d pods, the books have %d", h.m.Cluster().Pods().Len(), len(h.pods))
 	}
 	waiting := 0
 	// any order: each is compared
 	for uid, want := range h.pods {
-		p := h.m.Cluster().Pod(uid)
+		p := h.m.Cluster().Pods().Get(uid)
 		if p == nil || p.Stage != want.stage || p.Node != want.node {
 			h.fatalf("pod %s is %+v; the books have it %s on %q", uid, p, want.stage, want.node)
 		}
@@ -399,7 +399,7 @@ func (h *history) checkPods() {
 
 func (h *history) checkGroups() {
 	for _, name := range groupNamesOfAll {
-		g := h.m.Cluster().Group(namespace, name)
+		g := h.m.Cluster().Gangs().Named(namespace, name)
 		stages, assigned := h.count(name)
 		minimum, declared := h.minimum(name)
 		if g == nil {

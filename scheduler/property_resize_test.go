@@ -52,7 +52,7 @@ func TestAResizeEvictsWhatItNeedsOnItsNodeAndNothingElse(t *testing.T) {
 func resizeStep(t *rapid.T, p *transcripts.Player) {
 	name := fmt.Sprintf("ml/p%d", rapid.IntRange(0, 6).Draw(t, "pod"))
 	cpu := rapid.IntRange(1, 5).Draw(t, "cpu")
-	known := p.Machine().Cluster().PodNamed("ml", name[3:])
+	known := p.Machine().Cluster().Pods().Named("ml", name[3:])
 	if known == nil {
 		line := fmt.Sprintf("pod %s cpu=%d priority=%d", name, (cpu+1)/2, rapid.IntRange(1, 3).Draw(t, "priority"))
 		if rapid.IntRange(0, 4).Draw(t, "member") == 0 {
@@ -89,7 +89,7 @@ func checkResizes(t *rapid.T, entries []eventlog.Entry) (evicting, fitting int) 
 	gate := false
 	for _, e := range entries {
 		d, _ := e.Payload.(*eventlog.Decision)
-		if d != nil && m.Cluster().Pod(d.UID).Stage == cluster.Bound && d.Outcome != eventlog.Evicted {
+		if d != nil && m.Cluster().Pods().Get(d.UID).Stage == cluster.Bound && d.Outcome != eventlog.Evicted {
 			checkResize(t, m, d)
 			if len(d.Victims) > 0 {
 				evicting++
@@ -104,7 +104,7 @@ func checkResizes(t *rapid.T, entries []eventlog.Entry) (evicting, fitting int) 
 		if epoch, ok := e.Payload.(*eventlog.EpochStarted); ok {
 			gate = strings.Contains(string(epoch.Config), names.DeferredPodScheduling)
 		}
-		for _, p := range m.Cluster().AllPods() {
+		for _, p := range m.Cluster().Pods().All() {
 			wanted := gate && p.Stage == cluster.Bound && p.Object.Spec.NodeName != "" &&
 				len(p.Object.Status.Conditions) > 0 && p.Object.DeletionTimestamp == nil &&
 				m.AskedBy(p.Object.UID, scheduler.Evict) == 0
@@ -120,16 +120,16 @@ func checkResizes(t *rapid.T, entries []eventlog.Entry) (evicting, fitting int) 
 
 // checkResize compares a Decision, about to be applied, with what counting says.
 func checkResize(t *rapid.T, m *scheduler.Machine, d *eventlog.Decision) {
-	own := m.Cluster().Pod(d.UID)
+	own := m.Cluster().Pods().Get(d.UID)
 	if d.Outcome != eventlog.Unschedulable || d.Group != "" || d.Node != "" || d.Nominated != "" {
 		t.Fatalf("the Decision on the resize of %s is %+v", d.Name, d)
 	}
-	offers := m.Cluster().Node(own.Node).Status.Allocatable
+	offers := m.Cluster().Nodes().Object(own.Node).Status.Allocatable
 	room := offers.Cpu().MilliValue() - own.Object.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 	slots := int(offers.Pods().Value()) - 1
 	var lower []*cluster.Pod
 	blurred := false // what leaves or is expected is no matter of counting
-	for _, p := range m.Cluster().AllPods() {
+	for _, p := range m.Cluster().Pods().All() {
 		uid := p.Object.UID
 		blurred = blurred || m.NominatedNode(uid) == own.Node && p.Stage == cluster.Pending
 		if p.Node != own.Node || p == own {
@@ -142,7 +142,7 @@ func checkResize(t *rapid.T, m *scheduler.Machine, d *eventlog.Decision) {
 		}
 	}
 	for _, uid := range slices.Concat(d.Victims, d.Rejected) {
-		if !slices.Contains(lower, m.Cluster().Pod(uid)) {
+		if !slices.Contains(lower, m.Cluster().Pods().Get(uid)) {
 			t.Fatalf("%s is a victim of the resize of %s", uid, d.Name)
 		}
 	}
@@ -165,7 +165,7 @@ func checkResize(t *rapid.T, m *scheduler.Machine, d *eventlog.Decision) {
 	}
 	var victims []*cluster.Pod
 	for _, uid := range slices.Concat(d.Victims, d.Rejected) {
-		victims = append(victims, m.Cluster().Pod(uid))
+		victims = append(victims, m.Cluster().Pods().Get(uid))
 	}
 	if without(lower) != (len(victims) > 0) || len(victims) > 0 && !without(victims) {
 		t.Fatalf("the resize of %s would fit without all that may go: %t; evicted are %v", d.Name, without(lower),

@@ -69,7 +69,7 @@ func (h *history) enterReservation(d *eventlog.Decision) {
 			there := h.left(place.Node)
 			// any order: sums
 			for uid, other := range h.pods {
-				at, ends := h.m.Cluster().Pod(uid).Ends()
+				at, ends := h.m.Cluster().Pods().Get(uid).Ends()
 				if other.node == place.Node && other.stage != cluster.Waiting && ends && at <= max(d.WaitUntil, h.now) {
 					for i, amount := range requests(other.object) {
 						there[i] += amount

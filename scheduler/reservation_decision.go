@@ -18,18 +18,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// Lanes: how the gang plugin's queuePolicy reaches the queue and the cycles. Package backfill has the rules; here are
-// its view of the Machine, and the Decisions and changes of the queue that follow from what it answers.
-
-// laneOf returns the lane of a profile; ok is false for one in which all entities may pass each other.
-func laneOf(p *framework.Profile) (_ backfill.Lane, ok bool) {
-	plugin, ok := p.Plugin(coscheduling.Name).(*coscheduling.Coscheduling)
-	if !ok || plugin.QueuePolicy() == coscheduling.BestEffort {
-		return backfill.Lane{}, false
-	}
-	backfills := plugin.QueuePolicy() == coscheduling.Backfill
-	return backfill.Lane{Profile: p.Name(), Backfill: backfills, Hold: plugin.BackfillHold()}, true
-}
+// Reservations: package backfill has the rules of lanes. Here are its view of the Machine, and the Decisions and
+// changes of the queue that follow from its answers.
 
 // planView is the Machine's state as its Planner sees it.
 type planView struct {
@@ -71,7 +61,7 @@ func (v planView) KeptNodes() []string {
 func (v planView) KeptOn(node string) (pods []*cluster.Pod) {
 	for _, uid := range v.nominated.byNode[node] {
 		if v.nominated.counts(uid) {
-			pods = append(pods, v.Pod(uid))
+			pods = append(pods, v.Pods().Get(uid))
 		}
 	}
 	return pods
@@ -101,13 +91,13 @@ func (v planView) EntityOf(p *cluster.Pod) *queue.Entity {
 func (v planView) StandsBefore(a, b *queue.Entity) bool { return v.entities.queue.StandsBefore(a, b) }
 
 // FirstInLane implements backfill.View.
-func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) (yes, passed bool)) *queue.Entity {
+func (v planView) FirstInLane(lane string, wanted func(*queue.Entity) (yes, passed bool)) *queue.Entity {
 	v.guard.check("the first of a lane")
-	return v.entities.queue.FirstInLane(profile, wanted)
+	return v.entities.queue.FirstInLane(lane, wanted)
 }
 
 // ForgetPassed implements backfill.View.
-func (v planView) ForgetPassed(profile string) { v.entities.queue.ForgetPassed(profile) }
+func (v planView) ForgetPassed(lane string) { v.entities.queue.ForgetPassed(lane) }
 
 // Entities implements backfill.View.
 func (v planView) Entities() int { return v.entities.queue.Len() }
@@ -169,7 +159,7 @@ func (v planView) DomainsNow(e *queue.Entity) (nodes [][]string, limited bool) {
 	return nodes, true
 }
 
-// Reservations returns the reservations there are, by profile.
+// Reservations returns the reservations there are, by lane.
 func (m *Machine) Reservations() []backfill.Reservation {
 	if m.backfill == nil {
 		return nil
@@ -177,7 +167,7 @@ func (m *Machine) Reservations() []backfill.Reservation {
 	return m.backfill.Reservations()
 }
 
-// BlockedLanes returns the lanes whose first entity lets nothing pass, without a reservation, by profile.
+// BlockedLanes returns the lanes whose first entity lets nothing pass, without a reservation, by name.
 func (m *Machine) BlockedLanes() []backfill.BlockedLane {
 	if m.backfill == nil {
 		return nil
@@ -192,9 +182,8 @@ func (m *Machine) Overtakes(e, first *queue.Entity) bool {
 	return m.backfill != nil && m.backfill.Overtakes(e, first)
 }
 
-// LetsPass reports whether an entity that waits for its turn lets others of its lane that come after it be attempted
-// first.
-func (m *Machine) LetsPass(e *queue.Entity) bool { return m.backfill == nil || m.backfill.Passes(e) }
+// LetsPass reports whether an entity that waits for its turn lets entities behind it in its lane be attempted first.
+func (m *Machine) LetsPass(e *queue.Entity) bool { return m.queue == nil || m.queue.Passes(e) }
 
 // KeptFor returns the nominations of the pods of an entity.
 func (m *Machine) KeptFor(key queue.Key) []backfill.Kept {
@@ -236,17 +225,17 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	}
 	m.renewReserved(profile)
 	m.backfill.Reserve(
-		backfill.Reservation{Key: m.entities.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places},
+		backfill.Reservation{Key: m.entities.keyOf(p), Lane: profile, At: d.WaitUntil, Places: d.Places},
 	)
 	m.renewReserved(profile)
 	m.queue.RetryInLane(profile, coscheduling.Name)
 	return nil
 }
 
-// renewReserved has the queue look again at what the entity needs that has the reservation of a lane: that does not
-// keep it from any room.
-func (m *Machine) renewReserved(profile string) {
-	if r, ok := m.backfill.ReservationOf(profile); ok {
+// renewReserved makes the queue look again at what the entity needs that has the reservation of a lane: the reservation
+// does not keep it from any room.
+func (m *Machine) renewReserved(lane string) {
+	if r, ok := m.backfill.ReservationOf(lane); ok {
 		m.queue.Renew(r.Key)
 	}
 }
@@ -255,15 +244,15 @@ func (m *Machine) renewReserved(profile string) {
 // about the others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes
 // are retried when it ends.
 func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
-	for _, profile := range m.backfill.Backfilled() {
-		m.backfill.Observe(profile, entry, roomChanged)
+	for _, lane := range m.backfill.Backfilled() {
+		m.backfill.Observe(lane, entry, roomChanged)
 		if key, failed := m.failedAttempt(entry); failed {
-			m.backfill.Doubt(profile, key)
+			m.backfill.Doubt(lane, key)
 		}
-		if m.backfill.WaitsNoMore(profile) {
-			m.renewReserved(profile)
-			m.backfill.End(profile)
-			m.queue.RetryInLane(profile, coscheduling.Name)
+		if m.backfill.WaitsNoMore(lane) {
+			m.renewReserved(lane)
+			m.backfill.End(lane)
+			m.queue.RetryInLane(lane, coscheduling.Name)
 		}
 	}
 }
@@ -274,7 +263,7 @@ func (m *Machine) failedAttempt(entry eventlog.Entry) (key queue.Key, ok bool) {
 	if !isDecision || d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
 		return queue.Key{}, false
 	}
-	p := m.cluster.Pod(d.UID)
+	p := m.cluster.Pods().Get(d.UID)
 	if p == nil {
 		return queue.Key{}, false
 	}

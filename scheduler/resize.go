@@ -36,7 +36,7 @@ func (n *entities) awaitsResize(p *cluster.Pod) bool {
 	}
 	prof := n.profiles.of(p.Object)
 	return prof != nil && prof.Has(framework.Filter, names.DeferredPodScheduling) &&
-		resource.IsPodResizeDeferred(p.Object) && n.cluster.MayBePlaced(p)
+		resource.IsPodResizeDeferred(p.Object) && p.MayBePlaced()
 }
 
 // resizeKey is the key of the entity that a pod on its node is by itself.

@@ -11,9 +11,9 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// VersionError says that a state was written in a form that this program does not read.
+// VersionError reports a state in a version of the encoding that this program does not read.
 type VersionError struct {
-	// Version is the one that was found, Read the one that is read.
+	// Version is the version of the state, Read the version that this program reads.
 	Version, Read byte
 }
 
@@ -22,12 +22,13 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("state version %d: this program reads version %d", e.Version, e.Read)
 }
 
-// Restore returns the Machine whose AppendState is state. It takes part in nothing but the configuration's
-// plugins being made: from the entry after Seq on it is as good as the Machine that was written down. The
-// registry holds the plugins that the configuration may name.
+// Restore returns the Machine whose AppendState is state. It makes the configuration's plugins and nothing else: from
+// the entry after Seq on, the Machine behaves as the original. The registry holds the plugins that the configuration
+// may name.
 //
-// Anything but what AppendState wrote is an error: a *VersionError for the state of another program, one that
-// wraps ErrNotTheSame for bytes that mean a state and are not what it is written as. None panics.
+// Restore fails for bytes that AppendState did not write. The error is a *VersionError for the state of another
+// program. It wraps ErrNotTheSame if the bytes can be read but are not the canonical form of the state. Restore never
+// panics.
 func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 	m := New(registry)
 	r := canonical.NewReader(state)
@@ -44,12 +45,12 @@ func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 	return m, nil
 }
 
-// ErrNotTheSame is wrapped by Restore's error for bytes that mean a state but are not what it is written as:
-// the Machine that they make would not be the one that was written down.
+// ErrNotTheSame is wrapped by Restore's error for bytes that can be read but are not the canonical form of a state: the
+// Machine would not be the one that was encoded.
 var ErrNotTheSame = errors.New("what was restored is not what was written down")
 
-// ConfigOf returns the configuration in a state, nil if no epoch had begun, and the number of its behaviour. No plugin
-// is needed for it.
+// ConfigOf returns the configuration in a state, nil if no epoch had begun, and the number of its behaviour. It makes
+// no plugins.
 func ConfigOf(state []byte) (config []byte, behaviour uint32, err error) {
 	m := &Machine{}
 	config, begun, err := m.restoreBeginning(canonical.NewReader(state))
@@ -59,8 +60,8 @@ func ConfigOf(state []byte) (config []byte, behaviour uint32, err error) {
 	return bytes.Clone(config), m.behaviour, nil
 }
 
-// restoreBeginning reads what a state has before the parts that need plugins. begun is false if no epoch had begun:
-// then the state ends there.
+// restoreBeginning reads the part of a state that needs no plugins. begun is false if no epoch had begun: then the
+// state ends there.
 func (m *Machine) restoreBeginning(r *canonical.Reader) (config []byte, begun bool, err error) {
 	v := r.Byte("version")
 	if r.Err() == nil && v != stateVersion {
@@ -86,7 +87,7 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	if err != nil || !begun {
 		return err
 	}
-	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
+	// Plugins are made over an empty cluster, which is filled afterwards, as when the log began.
 	if err := m.configure(bytes.Clone(config)); err != nil {
 		return err
 	}

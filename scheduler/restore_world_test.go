@@ -111,7 +111,7 @@ func (w *richWorld) look() {
 		w.seen[e.State().String()] = true
 		w.seen["owed"] = w.seen["owed"] || e.Owed()
 	}
-	for _, p := range w.m.Cluster().AllPods() {
+	for _, p := range w.m.Cluster().Pods().All() {
 		w.seen["refused"] = w.seen["refused"] || p.Group != nil && p.Group.Refusal() != ""
 	}
 	w.m.WaitingPods().Each(func(p *cluster.Wait) bool {
@@ -125,7 +125,7 @@ func (w *richWorld) look() {
 			w.seen["volume assumed"] = w.seen["volume assumed"] || v.Volume != ""
 		}
 	}
-	nodes, _ := w.m.Cluster().List()
+	nodes, _ := w.m.Cluster().Nodes().List()
 	for _, n := range nodes {
 		w.seen["affinity"] = w.seen["affinity"] ||
 			len(n.GetPodsWithRequiredAntiAffinity()) > 0 && len(n.GetPodsWithAffinity()) > 1
@@ -215,7 +215,7 @@ func (w *richWorld) images(n *v1.Node) {
 }
 
 func (w *richWorld) changeNode() {
-	nodes, _ := w.m.Cluster().List()
+	nodes, _ := w.m.Cluster().Nodes().List()
 	if len(nodes) == 0 {
 		return
 	}

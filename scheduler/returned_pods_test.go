@@ -59,7 +59,7 @@ func TestABindEndsWithItsResultIfThePodWasGoneMeanwhile(t *testing.T) {
 				t.Fatalf("%s: after %v there is %+v to do", name, outcome, effects)
 			}
 			s.restore()
-			if s.m.Cluster().Pod("a") != nil && outcome == eventlog.BindBound {
+			if s.m.Cluster().Pods().Get("a") != nil && outcome == eventlog.BindBound {
 				if d := s.decide("b"); d != nil && d.Outcome == eventlog.Scheduled {
 					t.Fatalf("%s: pod b beside a, which is bound: %+v", name, d)
 				}

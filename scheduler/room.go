@@ -14,8 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// roomCheck answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no
-// state.
+// roomCheck answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has
+// no state.
 //
 // Invariant: false is certain, true is not. It compares sums over all nodes and not nodes, so it costs little.
 // Example: a gang needs 4 GPUs on one node each, and two nodes have 2 free each. The answer is true, and the attempt
@@ -35,8 +35,8 @@ type roomCheck struct {
 	scratch   []backfill.Need // of mayHave
 }
 
-// version is the queue's RoomVersion: while it is the same, no answer of roomCheck.has has turned from false to true. It
-// grows when room is added or freed, when a reservation comes or goes, and when a nomination does.
+// version is the queue's RoomVersion: while it is the same, no answer of roomCheck.has has turned from false to true.
+// It grows when room is added or freed, when a reservation comes or goes, and when a nomination does.
 func (r *roomCheck) version() uint64 {
 	return r.cluster.RoomVersion() + r.planner.Version() + r.nominated.changes
 }
@@ -64,7 +64,7 @@ func (r *roomCheck) hasForAll(e *queue.Entity) bool {
 		return true
 	}
 	if key.Type == fwk.CompositePodGroupKeyType {
-		c := r.cluster.Composite(key.Namespace, key.Name)
+		c := r.cluster.Gangs().Composite(key.Namespace, key.Name)
 		if c == nil {
 			return true
 		}
@@ -87,7 +87,11 @@ func (r *roomCheck) hasForAll(e *queue.Entity) bool {
 // needOf is the queue's Need: amounts that the answer of has depends on, so that it is certainly false if there is
 // less.
 func (r *roomCheck) needOf(e *queue.Entity) queue.Need {
-	n := queue.Need{Priority: e.Priority()}
+	below, known := r.profiles.victimsBelow(e)
+	n := queue.Need{Priority: below, Unknown: !known}
+	if !known {
+		return n
+	}
 	if reserved, ok := r.planner.ReservationOf(e.Profile()); ok && reserved.Key == e.Key() {
 		n.Free = true
 	}
@@ -100,7 +104,7 @@ func (r *roomCheck) needOf(e *queue.Entity) queue.Need {
 			n.Unknown = true
 			return n
 		}
-		p := r.cluster.Pod(next.UID)
+		p := r.cluster.Pods().Get(next.UID)
 		for _, name := range room.ResourcesOf([]*cluster.Pod{p}) {
 			r.addNeed(&n, name, p.Amount(name))
 		}
@@ -186,11 +190,16 @@ func (r *roomCheck) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
 	if prof == nil || !prof.Has(framework.PostFilter, preemption.Name) {
 		return false
 	}
-	return slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return r.cluster.MayMakeRoom(g, e.Priority()) })
+	below, known := r.profiles.victimsBelow(e)
+	return !known || slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return r.cluster.MayMakeRoom(g, below) })
 }
 
 // podMayPreempt is mayPreempt for a single pod.
 func (r *roomCheck) podMayPreempt(e *queue.Entity) bool {
 	prof := r.profiles.byName[e.Profile()]
-	return prof != nil && prof.Has(framework.PostFilter, preemption.Name) && r.cluster.LowestPriority() < e.Priority()
+	if prof == nil || !prof.Has(framework.PostFilter, preemption.Name) {
+		return false
+	}
+	below, known := r.profiles.victimsBelow(e)
+	return !known || r.cluster.LowestPriority() < below
 }

@@ -26,11 +26,11 @@ func (m *Machine) Hash() [32]byte {
 	return sha256.Sum256(state)
 }
 
-// states has buffers for Hash, which would grow one to the size of the state each time.
+// states has buffers for Hash. Without it each call would grow a buffer to the size of the state.
 var states = sync.Pool{New: func() any { return new([]byte) }}
 
-// AppendState appends everything that a later entry or decision can depend on, in one canonical form. Restore
-// makes a Machine of it again. It fails for a state with an object that no log could have brought.
+// AppendState appends the whole state, on which later entries and decisions depend, in one canonical form. Restore
+// reads it. AppendState fails for an object that no log could have brought.
 func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	dst = append(dst, stateVersion)
 	dst = binary.AppendUvarint(dst, uint64(m.behaviour))

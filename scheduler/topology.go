@@ -40,7 +40,7 @@ type domain struct {
 // domainsBy returns the domains of the nodes by the labels, by value; nodes without one of the labels are in none.
 func (t *topology) domainsBy(labels []string) []*domain {
 	byValue := map[string]*domain{}
-	nodes, _ := t.cluster.List()
+	nodes, _ := t.cluster.Nodes().List()
 	for _, info := range nodes {
 		value, ok := valueOf(info.Node(), labels)
 		if !ok {
@@ -141,7 +141,7 @@ func (s *domainSearch) countedOf(g *cluster.Group) gang.Gang {
 
 // limitTo says that members may go to the nodes of a domain; to all if it has all, or is none.
 func (t *topology) limitTo(d *domain, why string) framework.Domain {
-	nodes, _ := t.cluster.List()
+	nodes, _ := t.cluster.Nodes().List()
 	if why != "" || d == nil || len(d.names) == len(nodes) {
 		return framework.Domain{Refusal: why}
 	}
@@ -167,7 +167,7 @@ func (t *topology) note(d *eventlog.Decision, p *cluster.Pod) {
 	}
 	s := &domainSearch{topology: t, g: g, strict: true, failed: d.Domain}
 	for _, uid := range d.Rejected {
-		s.released = append(s.released, t.cluster.Pod(uid))
+		s.released = append(s.released, t.cluster.Pods().Get(uid))
 	}
 	for _, each := range g.Unit() {
 		if counted := s.countedOf(each); !counted.Untouched() {
@@ -237,7 +237,7 @@ func (s *domainSearch) untried(p *cluster.Pod) bool {
 	case s.failed == "":
 		return p.Stage == cluster.Pending && s.queue.Untried(p.Object.UID)
 	case slices.Contains(s.released, p):
-		return s.cluster.MayBePlaced(p)
+		return p.MayBePlaced()
 	}
 	return p.Stage == cluster.Pending && s.queue.Ready(p.Object.UID)
 }

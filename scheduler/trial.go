@@ -8,12 +8,11 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// maxTrialAttempts is how many domains of nodes a trial tries one after the other, as a gang with a topology does.
+// maxTrialAttempts limits the domains of nodes that a trial tries one after the other, as a gang with a topology does.
 const maxTrialAttempts = 100
 
-// Trial is an attempt that is made for the answer alone: it asks the plugins what they say of an entity in the state as
-// it is, whether or not the entity has its turn. It happens on a Machine of its own, so that the Machine that it begins
-// from stays as it is, and no log has its decisions.
+// Trial is an attempt on an entity that is made for its answer alone, whether or not the entity has its turn. It runs
+// on a copy of the Machine, so that the original does not change and no log has the decisions.
 type Trial struct {
 	m        *Machine
 	key      queue.Key
@@ -21,8 +20,8 @@ type Trial struct {
 	over     bool
 }
 
-// Trial prepares a trial of the entity that the pod belongs to; nil if the pod stands in no queue, or its entity has no
-// member that could be tried, or is in flight already. It costs as much as writing the state down and reading it.
+// Trial prepares a trial of the pod's entity. It returns nil if the pod is not in the queue, or if its entity is in
+// flight or has no member left to attempt. It costs as much as encoding the state and restoring it.
 func (m *Machine) Trial(uid types.UID) (*Trial, error) {
 	if e := m.queue.Find(uid); e == nil || e.State() == queue.InFlight || e.Next() == nil {
 		return nil, nil
@@ -32,7 +31,7 @@ func (m *Machine) Trial(uid types.UID) (*Trial, error) {
 		return nil, err
 	}
 	registry := m.registry
-	registry.Events = nil // nothing is written of a trial
+	registry.Events = nil // a trial records no events
 	own, err := Restore(registry, state)
 	if err != nil {
 		return nil, err
@@ -41,15 +40,14 @@ func (m *Machine) Trial(uid types.UID) (*Trial, error) {
 	return &Trial{m: own, key: own.queue.Find(uid).Key()}, nil
 }
 
-// Machine returns the state of the trial: before its first cycle, or after the last one that Apply has taken in. It is
-// to be read only.
+// Machine returns the trial's copy of the Machine, as the last Apply left it. Callers must not change it.
 func (t *Trial) Machine() *Machine { return t.m }
 
-// Attempts returns how many attempts have ended: after each but the last one, another domain of nodes is tried.
+// Attempts returns the number of attempts that have ended. Each attempt tries another domain of nodes.
 func (t *Trial) Attempts() int { return t.attempts }
 
-// Decide runs the next cycle of the attempt; ok is false when the attempt is over. A non-nil trace collects how the
-// cycle went.
+// Decide runs the next cycle of the attempt. It returns false when the attempt is over. A non-nil trace records the
+// steps of the cycle.
 func (t *Trial) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) {
 	e := t.m.queue.Get(t.key)
 	if t.over || e == nil {
@@ -63,7 +61,7 @@ func (t *Trial) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) {
 	return newCycle(t.m, next, trace).run(), true
 }
 
-// Apply takes a decision of the trial in.
+// Apply applies a decision of the trial to its Machine.
 func (t *Trial) Apply(d *eventlog.Decision) error {
 	m := t.m
 	entry := eventlog.Entry{Seq: m.at.seq + 1, Epoch: m.at.epoch, Time: m.at.now, Payload: d}

@@ -157,7 +157,7 @@ func TestADeviceStaysTakenUntilTheResultOfTheBind(t *testing.T) {
 			if d := s.decide("b"); d != nil && d.Outcome == eventlog.Scheduled {
 				t.Fatalf("%s: pod b when the outcome is unknown: %v", name, d.Outcome)
 			}
-			if s.m.Cluster().Pod("a") != nil && outcome == eventlog.BindBound {
+			if s.m.Cluster().Pods().Get("a") != nil && outcome == eventlog.BindBound {
 				continue // it has its device
 			}
 			s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: outcome, Decision: seq})
@@ -180,7 +180,7 @@ func TestADeviceIsFreeWhenItsPodIsBoundElsewhere(t *testing.T) {
 		t.Fatalf("the decision is %+v", d)
 	}
 	seq := s.m.AskedBy("a", scheduler.Bind)
-	elsewhere := s.m.Cluster().Pod("a").Object.DeepCopy()
+	elsewhere := s.m.Cluster().Pods().Get("a").Object.DeepCopy()
 	elsewhere.Spec.NodeName = "n2"
 	s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: elsewhere})
 	s.restore()

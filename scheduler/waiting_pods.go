@@ -69,7 +69,7 @@ func (s *waits) doubt(entry eventlog.Entry) {
 	}
 	// The new waiting pod takes room on its own node only, so Overcommitted(p) tells whether it took room that others
 	// hold. That happens if its profile does not filter by resources, or in a log that was altered.
-	p := s.entities.cluster.Pod(d.UID)
+	p := s.entities.cluster.Pods().Get(d.UID)
 	w, held := s.pods.Get(d.UID)
 	if !held || s.whyBroken(w) != "" || s.entities.cluster.Overcommitted(p) {
 		s.doubtful = true
@@ -82,7 +82,7 @@ func (s *waits) doubt(entry eventlog.Entry) {
 
 // whyBroken returns why a waiting pod cannot go on waiting; "" if it can.
 func (s *waits) whyBroken(w *cluster.Wait) string {
-	p, prof := s.entities.cluster.Pod(w.Pod.Object.UID), s.entities.profiles.of(w.Pod.Object)
+	p, prof := s.entities.cluster.Pods().Get(w.Pod.Object.UID), s.entities.profiles.of(w.Pod.Object)
 	switch {
 	case prof == nil:
 		return fmt.Sprintf("no profile schedules the pods of %q any more", w.Pod.Object.Spec.SchedulerName)
@@ -90,7 +90,7 @@ func (s *waits) whyBroken(w *cluster.Wait) string {
 		return "a plugin that holds it is not configured any more"
 	case w.Until <= s.now():
 		return "it waited until its deadline"
-	case s.entities.cluster.Node(w.Pod.Node) == nil:
+	case s.entities.cluster.Nodes().Object(w.Pod.Node) == nil:
 		return fmt.Sprintf("node %q is gone", w.Pod.Node)
 	case p.Object.DeletionTimestamp != nil:
 		return "the pod is being deleted"
@@ -103,7 +103,7 @@ func (s *waits) whyBroken(w *cluster.Wait) string {
 // whyStuck returns why a pod waits in vain: no cycle of another member will come that could complete its gang, or its
 // gang does not exist any more. It returns "" if the pod may go on waiting.
 func (s *waits) whyStuck(w *cluster.Wait) string {
-	g, held := s.entities.cluster.Pod(w.Pod.Object.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
+	g, held := s.entities.cluster.Pods().Get(w.Pod.Object.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
 	if !held && (g == nil || !plansGangs(s.entities.profiles.of(w.Pod.Object))) {
 		return ""
 	}
@@ -182,7 +182,7 @@ func onlyGangHolds(w *cluster.Wait) bool {
 // until do returns false.
 func (s *waits) eachCleared(do func(*cluster.Wait, *cluster.Group) bool) {
 	s.pods.Each(func(w *cluster.Wait) bool {
-		return !onlyGangHolds(w) || do(w, s.entities.cluster.Pod(w.Pod.Object.UID).Group)
+		return !onlyGangHolds(w) || do(w, s.entities.cluster.Pods().Get(w.Pod.Object.UID).Group)
 	})
 }
 
@@ -234,7 +234,7 @@ func (s *waits) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 	if !blamesGang(d) {
 		return false
 	}
-	u := s.tally(s.entities.cluster.Pod(d.UID).Group)
+	u := s.tally(s.entities.cluster.Pods().Get(d.UID).Group)
 	return u.EndsAttempt()
 }
 
@@ -285,7 +285,7 @@ func (s *waits) allow(seq uint64, p *cluster.Pod) {
 // if other entities must learn of the room. It is nil for a pod that the attempt under way has placed: a gang's cycles
 // run back to back, so no cycle of another pod can have missed that room.
 func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error) {
-	p := s.entities.cluster.Pod(uid)
+	p := s.entities.cluster.Pods().Get(uid)
 	if p == nil || p.Stage != cluster.Waiting {
 		return queue.Key{}, nil, fmt.Errorf("rejected pod %s is not waiting", uid)
 	}
@@ -331,7 +331,7 @@ func (s *waits) conclude(key queue.Key) {
 		return
 	}
 	for _, uid := range e.PlacedMembers() {
-		g := s.entities.cluster.Pod(uid).Group
+		g := s.entities.cluster.Pods().Get(uid).Group
 		if s.forGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
 			return
 		}

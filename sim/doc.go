@@ -5,7 +5,7 @@
 // pod, an eviction ends it). It drives a Scheduler from one virtual instant to the next. It uses no wall clock, no
 // goroutine and no random numbers: the same plans give the same inputs, bit for bit.
 //
-// What it models:
+// It models these:
 //
 //   - Pods run from the instant they are bound for their planned duration and are then deleted.
 //   - Nodes join, fail and are cordoned at planned offsets. A node that fails takes its pods with it at once.
@@ -15,7 +15,7 @@
 //   - Pods that were preempted, lost with their node or evicted come again, if Options.Requeue says so (again.go).
 //   - No two pods of one name exist at once: a pod waits until its predecessor has ended.
 //
-// What it does not model:
+// It does not model these:
 //
 //   - the time that a bind, a start or a graceful deletion takes;
 //   - the back-off of controllers, and the failures after which a Job gives up;

@@ -81,11 +81,11 @@ func (machine viewOf) PodAttempts(namespace, name string) int {
 // Priority implements View.
 func (machine viewOf) Priority(uid types.UID) (int32, bool) {
 	state := machine().Cluster()
-	p := state.Pod(uid)
+	p := state.Pods().Get(uid)
 	if p == nil {
 		return 0, false
 	}
-	return state.PriorityOf(p.Object), true
+	return state.Gangs().PriorityOf(p.Object), true
 }
 
 func attempts(e *queue.Entity) int {
@@ -106,7 +106,7 @@ func (machine viewOf) Reservations() []report.Reservation {
 		}
 		longest, endless := time.Duration(0), false
 		for _, place := range kept.Places {
-			p := m.Cluster().Pod(place.UID)
+			p := m.Cluster().Pods().Get(place.UID)
 			if p == nil {
 				continue
 			}

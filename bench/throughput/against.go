@@ -26,8 +26,11 @@ func Apart(ctx context.Context, program string, args []string, result any) error
 		said := strings.TrimSpace(complaint.String())
 		return errors.Join(ctx.Err(), fmt.Errorf("%s bench: %w: %s", program, err, said))
 	}
+	if len(bytes.TrimSpace(out.Bytes())) == 0 {
+		return fmt.Errorf("%s bench printed nothing, want its result as JSON: is it a rollcall program?", program)
+	}
 	if err := json.Unmarshal(out.Bytes(), result); err != nil {
-		return fmt.Errorf("what %s bench printed: %w", program, err)
+		return fmt.Errorf("the output of %s bench is no result as JSON: is it a rollcall program? %w", program, err)
 	}
 	return nil
 }

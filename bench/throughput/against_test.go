@@ -49,7 +49,7 @@ func TestARunApartIsDecodedAndItsComplaintKept(t *testing.T) {
 		t.Errorf("a run that fails: %v", err)
 	}
 	err = Apart(context.Background(), program, []string{"--text"}, &r)
-	if err == nil || !strings.Contains(err.Error(), "what "+program+" bench printed") {
+	if err == nil || !strings.Contains(err.Error(), "the output of "+program+" bench is no result as JSON") {
 		t.Errorf("a run that prints no JSON: %v", err)
 	}
 }

@@ -143,7 +143,7 @@ func TestAClaimThatIsToBeMadeIsRestored(t *testing.T) {
 		if _, err := s.UpsertPod(pod); err != nil {
 			t.Fatal(err)
 		}
-		p := s.Pod(pod.UID)
+		p := s.Pods().Get(pod.UID)
 		if err := s.Assume(p, "n1", cluster.Binding, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestAClaimThatIsToBeMadeIsRestored(t *testing.T) {
 		if err != nil || string(again) != string(state) || !isUsed(t, restored, "gpu-0") {
 			t.Errorf("made %v: the state is another one: %v", made, err)
 		}
-		if err := restored.Release(restored.Pod(pod.UID)); err != nil || isUsed(t, restored, "gpu-0") {
+		if err := restored.Release(restored.Pods().Get(pod.UID)); err != nil || isUsed(t, restored, "gpu-0") {
 			t.Errorf("made %v: the device is in use after the release: %v", made, err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestResourcesThatStandForDevices(t *testing.T) {
 			if got := s.Devices().RequestsExtended(pod); got != stands {
 				t.Errorf("%s: %s stands for devices: %v", what, name, got)
 			}
-			if got := s.StandsForDevices(name); got != stands {
+			if got := s.Devices().Stands(name); got != stands {
 				t.Errorf("%s: %s stands for devices, by the state: %v", what, name, got)
 			}
 		}
@@ -360,7 +360,7 @@ func TestClaimsThatAreLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("the pod is there", "ns/early", "ns/late")
-	p := s.Pod("u")
+	p := s.Pods().Get("u")
 	if err := s.Assume(p, "n1", cluster.Binding, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,6 @@ type State struct {
 	users    claimUsers
 
 	scored []v1.ResourceName // see ScoreBy
-	steps  int               // see AllowSearch
 }
 
 var _ fwk.SharedDRAManager = (*State)(nil)

@@ -131,12 +131,3 @@ func (t *claimTracker) asTried(claim *resourcev1.ResourceClaim) *resourcev1.Reso
 	tried.Status = resourcev1.ResourceClaimStatus{Allocation: allocation}
 	return &tried
 }
-
-// AllowSearch sets how many steps trials of devices may take together from now on.
-func (d *State) AllowSearch(steps int) { d.steps = steps }
-
-// SpendSearch takes in that a trial has taken so many steps.
-func (d *State) SpendSearch(steps int) { d.steps -= steps }
-
-// SearchLeft returns how many steps are left; none are if it is not above 0.
-func (d *State) SearchLeft() int { return d.steps }

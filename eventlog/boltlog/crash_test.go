@@ -108,7 +108,7 @@ func recordRun(t *testing.T) crashfs.Recording {
 	return r
 }
 
-// wantSameFiles sees that nothing is missing from a recording: what it leaves is what the run left.
+// wantSameFiles checks that nothing is missing from a recording: it leaves the same files as the run.
 func wantSameFiles(t *testing.T, r crashfs.Recording, root string) {
 	t.Helper()
 	built := t.TempDir()

@@ -477,8 +477,8 @@ func wantEntries(t *testing.T, got, want []eventlog.Entry) {
 	}
 }
 
-// wantChain checks, behind origin and up to entry last, that records have the bytes of the entries that are read, that
-// each carries the hash of the one before it, and that hashes and the tree are theirs.
+// wantChain checks the records behind origin and up to entry last. They have the bytes of the entries that are read,
+// each carries the hash of the one before it, and the hashes and the tree are right.
 func wantChain(t *testing.T, log eventlog.RecordReader, origin eventlog.Origin, last uint64) {
 	t.Helper()
 	ctx := t.Context()

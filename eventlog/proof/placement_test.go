@@ -218,8 +218,8 @@ func TestEveryAlteredByteOfAPlacementIsRefused(t *testing.T) {
 	})
 }
 
-// TestAHostilePlacementTakesLittleMemory has records that are costly to decode where those of a placement were, and a
-// genuine checkpoint.
+// TestAHostilePlacementTakesLittleMemory puts records that are costly to decode in place of a placement's records, with
+// a genuine checkpoint.
 func TestAHostilePlacementTakesLittleMemory(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)

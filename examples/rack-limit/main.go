@@ -1,5 +1,5 @@
-// Command rollcall-racks is rollcall with the plugins RackLimit and RackPorts in it: all of rollcall's commands, and
-// two plugins more.
+// Command rollcall-racks is rollcall with the plugins RackLimit and RackPorts in it, a lane policy and a victim policy:
+// all of rollcall's commands know them.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cmd/rollcall/app"
 
+	"example.com/rack-limit/policies"
 	"example.com/rack-limit/racklimit"
 	"example.com/rack-limit/rackports"
 )
@@ -15,5 +16,7 @@ func main() {
 	os.Exit(app.Run(app.NewCommand(
 		app.WithPlugin(racklimit.Name, racklimit.New),
 		app.WithPlugin(rackports.Name, rackports.New),
+		app.WithLanePolicy("ReverseNamespaces", policies.NewReverseNamespaces),
+		app.WithVictimPolicy("ByAge", policies.NewByAge),
 	)))
 }

@@ -1,12 +1,12 @@
-// Package gates owns the feature gates of Kubernetes, as far as a log has to do with them: which of them are not at
-// their defaults, and that those of a log's epoch are in force while its decisions are made.
+// Package gates owns the feature gates of Kubernetes, as far as they concern a log. It knows which of them are not at
+// their defaults, and keeps the gates of a log's epoch in force while its decisions are made.
 //
-// Gates are variables of the process, read by kube-scheduler's plugins when they are made and while they work. So
-// Machines of different gates can take turns (each puts its own in force before it does anything, see Keep), but they
-// cannot work at the same time: a process that has two goroutines with a Machine each has to give them the same gates.
-// Nothing notices if it does not.
+// Gates are variables of the process. kube-scheduler's plugins read them when they are made and while they work. So
+// Machines of different gates can take turns: each puts its own in force before it does anything, see Keep. They cannot
+// work at the same time: a process that has two goroutines with a Machine each has to give them the same gates. Nothing
+// detects a violation.
 //
-// One gate is another matter: PopFromBackoffQ.
+// PopFromBackoffQ is an exception.
 package gates
 
 import (
@@ -28,8 +28,8 @@ import (
 	"k8s.io/kubernetes/pkg/features" // adds the other gates
 )
 
-// The gates of logging and of metrics are chosen with the same flag as the others, and AllAlpha stands for them too. So
-// every process has to know them that reads a log.
+// The gates of logging and of metrics are chosen with the same flag as the others, and AllAlpha includes them. So every
+// process that reads a log has to know them.
 func init() {
 	gate := utilfeature.DefaultMutableFeatureGate
 	if err := errors.Join(logsapi.AddFeatureGates(gate), metricsfeatures.AddFeatureGates(gate)); err != nil {
@@ -37,8 +37,8 @@ func init() {
 	}
 }
 
-// Set is the feature gates that are not at the defaults of this Kubernetes version; the zero Set is that all are. Sets
-// are equal (==) if they say the same.
+// Set is the feature gates that are not at the defaults of this Kubernetes version. In the zero Set all are at their
+// defaults. Two Sets with the same gates are equal (==).
 type Set struct{ text string } // as String returns it
 
 // String returns the gates in the form of the flag --feature-gates, such as "A=true,B=false", sorted by name.
@@ -66,22 +66,21 @@ func setOf(values map[string]bool) Set {
 	return Set{strings.Join(pairs, ",")}
 }
 
-// The gates that stand for all alpha and all beta gates. A Set has the gates that they stand for instead.
+// The gates that mean all alpha and all beta gates. A Set has the single gates instead.
 const (
 	allAlpha = "AllAlpha"
 	allBeta  = "AllBeta"
 )
 
 // PopFromBackoffQ is the gate that lets entities of the queue be attempted before their backoff ends. No plugin reads
-// it but the queue of the Machine alone: so its value is that of the Set, and the process's is never changed. In a Set
-// it is off unless it is said to be on, though Kubernetes has it on by default: in logs that do not name it, it was
-// off.
+// it, only the Machine's queue. So the queue uses the value in the Set, and the process's gate is never changed. It is
+// off unless the Set turns it on, though Kubernetes has it on by default: in logs that do not name it, it was off.
 const PopFromBackoffQ = string(features.SchedulerPopFromBackoffQ)
 
-// On reports whether the Set says of a gate that it is on.
+// On reports whether the Set turns a gate on.
 func (s Set) On(name string) bool { return s.Map()[name] }
 
-// pops returns what the gates of a configuration say of PopFromBackoffQ, and whether they say anything of it.
+// pops returns the value of PopFromBackoffQ in the gates of a configuration, and whether they name it.
 func pops(named map[string]bool) (on, said bool) {
 	if on, said = named[PopFromBackoffQ]; !said {
 		on, said = named[allBeta]
@@ -89,8 +88,8 @@ func pops(named map[string]bool) (on, said bool) {
 	return on, said
 }
 
-// WithPopFromBackoffQ returns the gates of a configuration, which are not changed, with PopFromBackoffQ if they say
-// nothing of it.
+// WithPopFromBackoffQ returns the gates of a configuration, with PopFromBackoffQ if they do not name it. It does not
+// change named.
 func WithPopFromBackoffQ(named map[string]bool) map[string]bool {
 	if _, said := pops(named); said {
 		return named
@@ -103,9 +102,9 @@ func WithPopFromBackoffQ(named map[string]bool) map[string]bool {
 	return named
 }
 
-// Resolve returns the Set of a configuration's gates. As with kube-scheduler's flag, AllAlpha and AllBeta stand for all
-// gates of their kind that are not named. An error names a gate that this Kubernetes version does not have, one that
-// cannot be changed any more, or one that is on while a gate that it needs is off.
+// Resolve returns the Set of a configuration's gates. As with kube-scheduler's flag, AllAlpha and AllBeta mean all
+// gates of their kind that are not named. An error names a gate that this Kubernetes version does not have, one that is
+// locked, or one that is on while a gate that it needs is off.
 func Resolve(named map[string]bool) (Set, error) {
 	if len(named) == 0 {
 		return Set{}, nil
@@ -129,7 +128,7 @@ func Resolve(named map[string]bool) (Set, error) {
 	return differing(gate, specs, on), nil
 }
 
-// sorted returns the messages of an error that may consist of several, which come in an order of chance.
+// sorted returns the messages of an error that may consist of several, which come in a random order.
 func sorted(err error) string {
 	messages := []string{err.Error()}
 	var several utilerrors.Aggregate
@@ -178,12 +177,12 @@ func differing(gate featuregate.FeatureGate, specs map[featuregate.Feature]featu
 	return setOf(values)
 }
 
-// isApart reports whether a gate is none of those that have a value of their own in the process and in a Set alike.
+// isApart reports whether a gate has no value of its own in the process, or none in a Set.
 func isApart(name featuregate.Feature) bool {
 	return name == allAlpha || name == allBeta || string(name) == PopFromBackoffQ
 }
 
-// setIn sets gates without the warnings that a user's flag leads to: a log's gates are nobody's choice any more.
+// setIn sets gates without the warnings for a user's flag: nobody chooses a log's gates any longer.
 func setIn(gate featuregate.MutableFeatureGate, values map[string]bool) error {
 	if quiet, ok := gate.(featuregate.MutableFeatureGateWithLogger); ok {
 		return quiet.SetFromMapWithLogger(klog.Logger{}, values)

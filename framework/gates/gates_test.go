@@ -17,7 +17,7 @@ import (
 
 func on(name featuregate.Feature) bool { return utilfeature.DefaultFeatureGate.Enabled(name) }
 
-// values are the gates of the process, all of them.
+// values returns all gates of the process.
 func values() map[featuregate.Feature]bool {
 	all := map[featuregate.Feature]bool{}
 	for name := range utilfeature.DefaultMutableFeatureGate.GetAll() {
@@ -38,7 +38,7 @@ func resolve(t interface {
 	return set
 }
 
-// atDefaults has the gates of the process at their defaults again after the test.
+// atDefaults resets the gates of the process to their defaults after the test.
 func atDefaults(t *testing.T) {
 	t.Cleanup(func() {
 		if err := gates.Put(gates.Set{}); err != nil {

@@ -14,7 +14,7 @@ import (
 var (
 	// process guards the gates of the process against two changes at a time.
 	process sync.Mutex
-	// checked is what is in force as far as this package knows. It is changed under process alone.
+	// checked is the Set in force as far as this package knows. It is changed under process alone.
 	checked atomic.Pointer[inForce]
 )
 
@@ -24,9 +24,9 @@ type inForce struct {
 	seen string
 }
 
-// OfProcess returns the gates that were chosen for the process, with flags for example, and those that are not at their
-// defaults for another reason, such as an emulated version. It is for the time before the first configuration is read,
-// which goes before them in the process but not in the configuration: see framework.ReadOptions.
+// OfProcess returns the gates that were chosen for the process, with flags for example, and gates that are not at their
+// defaults for another reason, such as an emulated version. It must be called before the first configuration is read:
+// that changes the process's gates. The configuration's gates override them, see framework.ReadOptions.
 func OfProcess() map[string]bool {
 	gate, values := utilfeature.DefaultMutableFeatureGate, map[string]bool{}
 	// any order: they go into a map
@@ -56,8 +56,7 @@ func Keep(s Set) {
 	}
 }
 
-// During calls f while a Set is in force, and afterwards puts in force again what was before. f must not call this
-// package.
+// During calls f while a Set is in force, and afterwards restores the Set before. f must not call this package.
 func During(s Set, f func()) error {
 	process.Lock()
 	defer process.Unlock()

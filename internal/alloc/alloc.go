@@ -9,8 +9,8 @@ import (
 // one lets one measurement run at a time.
 var one sync.Mutex
 
-// Bytes returns how many bytes f allocates in total, also those that it lets go of again. What other goroutines
-// allocate meanwhile is counted too.
+// Bytes returns the number of bytes that f allocates in total, including freed ones. It counts allocations of other
+// goroutines in the meantime too.
 func Bytes(f func()) uint64 {
 	one.Lock()
 	defer one.Unlock()

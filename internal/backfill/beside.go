@@ -71,7 +71,7 @@ func (p *Planner) takenBy(r *reservation) map[string][]*cluster.Pod {
 		b.names = map[types.NamespacedName]bool{}
 		for _, place := range r.Places {
 			b.uids[place.UID] = true
-			pod := p.view.Pod(place.UID)
+			pod := p.view.Pods().Get(place.UID)
 			if pod == nil {
 				continue
 			}
@@ -90,7 +90,7 @@ func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName)
 	left, _ := p.view.AmountOn(info, name)
 	now := p.view.Now()
 	for _, running := range info.GetPods() {
-		pod := p.view.Pod(running.GetPod().UID)
+		pod := p.view.Pods().Get(running.GetPod().UID)
 		if pod == nil {
 			continue
 		}
@@ -135,7 +135,7 @@ func (p *Planner) mayGoWhereKept(r *reservation, e *queue.Entity) bool {
 // HasRoom reports whether all nodes together have enough for an entity beside its lane's reservation, if the entity
 // must not delay that. It is a necessary condition for an attempt to succeed, not a sufficient one.
 func (p *Planner) HasRoom(e *queue.Entity) bool {
-	r := p.reservations[e.Profile()]
+	r := p.reservations[laneName(e)]
 	if r == nil || e.Key() == r.Key {
 		return true
 	}
@@ -154,11 +154,11 @@ func (p *Planner) HasRoom(e *queue.Entity) bool {
 	return true
 }
 
-// MayHaveRoom reports whether some entity of a profile may have room beside the profile's reservation that needs no
-// more than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a
+// MayHaveRoom reports whether some entity of a lane may have room beside the lane's reservation that needs no more
+// than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a
 // condition as HasRoom is.
-func (p *Planner) MayHaveRoom(profile string, longest time.Duration, needs []Need) bool {
-	r := p.reservations[profile]
+func (p *Planner) MayHaveRoom(lane string, longest time.Duration, needs []Need) bool {
+	r := p.reservations[lane]
 	if r == nil || longest > 0 && p.view.Now().Add(longest) <= r.At {
 		return true
 	}
@@ -191,7 +191,7 @@ func (p *Planner) countFreeBeside(r *reservation, name v1.ResourceName, overdue 
 	}
 	// any order: a sum
 	for node := range p.takenBy(r) {
-		if info, err := p.view.Get(node); err == nil {
+		if info, err := p.view.Nodes().Get(node); err == nil {
 			free -= p.leftTo(r, info, name, overdue)
 		}
 	}

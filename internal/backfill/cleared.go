@@ -46,7 +46,7 @@ func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, 
 		return true
 	}
 	s, ok := p.shapeOf(pods)
-	if !ok || slices.ContainsFunc(s.resources, p.view.StandsForDevices) {
+	if !ok || slices.ContainsFunc(s.resources, p.view.Devices().Stands) {
 		return true // what is free of devices is not counted here
 	}
 	key := clearedKey{s, priority}
@@ -83,7 +83,7 @@ func (p *Planner) forgetCleared() bool {
 // findCleared reports whether the nodes have so much room, without a memo. It looks at nodes until it has found it, and
 // at all of them if there is less, which takes a fraction of the time that a plan takes.
 func (p *Planner) findCleared(key clearedKey, wanted int) bool {
-	list, _ := p.view.List()
+	list, _ := p.view.Nodes().List()
 	for _, info := range list {
 		if wanted <= 0 {
 			break
@@ -95,9 +95,9 @@ func (p *Planner) findCleared(key clearedKey, wanted int) bool {
 
 // refreshCleared looks again at the nodes that have changed, or at all of them if it is not known which have.
 func (p *Planner) refreshCleared(room *clearedRoom, key clearedKey) {
-	list, _ := p.view.List()
+	list, _ := p.view.Nodes().List()
 	version := clearedVersion{p.view.ListVersion(), p.view.Reprioritised()}
-	places, now, known := p.view.ChangedSince(room.changes)
+	places, now, known := p.view.Nodes().ChangedSince(room.changes)
 	if known && room.on != nil && room.version == version && len(room.on) == len(list) {
 		for _, at := range places {
 			p.countCleared(room, key, int(at), list[at])
@@ -150,7 +150,7 @@ func (p *Planner) placesWithout(key clearedKey, info fwk.NodeInfo) int32 {
 // leaves returns how much of a resource those pods of a node request that have a lower priority, or are being deleted.
 func (p *Planner) leaves(info fwk.NodeInfo, name v1.ResourceName, priority int32) (amount int64) {
 	for _, each := range info.GetPods() {
-		pod := p.view.Pod(each.GetPod().UID)
+		pod := p.view.Pods().Get(each.GetPod().UID)
 		if pod != nil && (pod.CountedPriority() < priority || pod.Object.DeletionTimestamp != nil) {
 			amount = cluster.AddUpTo(amount, pod.Amount(name))
 		}

@@ -115,7 +115,7 @@ func (p *Planner) refreshEmpty() {
 	if e.known && e.version == version {
 		return
 	}
-	list, _ := p.view.List()
+	list, _ := p.view.Nodes().List()
 	changed, same := p.changedNodes(list)
 	e.known, e.version = true, version
 	// any order: each by itself
@@ -136,7 +136,7 @@ func (p *Planner) refreshEmpty() {
 // if nodes have come or gone.
 func (p *Planner) changedNodes(list []fwk.NodeInfo) (changed []int, same bool) {
 	e, listVersion := &p.empty, p.view.ListVersion()
-	places, now, told := p.view.ChangedSince(e.changes)
+	places, now, told := p.view.Nodes().ChangedSince(e.changes)
 	told = told && e.known && listVersion == e.listVersion // otherwise the places may be those of another list
 	e.changes, e.listVersion = now, listVersion
 	look := func(i int) {
@@ -169,7 +169,7 @@ func (p *Planner) changedNodes(list []fwk.NodeInfo) (changed []int, same bool) {
 // standsOtherwise reports whether one of the shape's resources has come to stand for devices, or to do so no more.
 func (p *Planner) standsOtherwise(s *shape) bool {
 	for k, name := range s.resources {
-		if p.view.StandsForDevices(name) != s.devices[k] {
+		if p.view.Devices().Stands(name) != s.devices[k] {
 			return true
 		}
 	}
@@ -177,10 +177,10 @@ func (p *Planner) standsOtherwise(s *shape) bool {
 }
 
 func (p *Planner) countShape(s *shape) {
-	list, _ := p.view.List()
+	list, _ := p.view.Nodes().List()
 	s.on, s.total, s.devices = make([]int64, len(list)), 0, make([]bool, len(s.resources))
 	for k, name := range s.resources {
-		s.devices[k] = p.view.StandsForDevices(name)
+		s.devices[k] = p.view.Devices().Stands(name)
 	}
 	for i, info := range list {
 		p.countOn(s, i, info)

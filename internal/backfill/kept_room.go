@@ -20,7 +20,7 @@ type KeptRoom struct {
 
 // KeptFrom returns the room that is kept from a pod; nil if there is none.
 func (p *Planner) KeptFrom(uid types.UID) *KeptRoom {
-	pod := p.view.Pod(uid)
+	pod := p.view.Pods().Get(uid)
 	if first, own := p.overtaken(pod); first != nil {
 		return &KeptRoom{first.Key(), func(info fwk.NodeInfo, _ v1.ResourceName) (int64, bool) {
 			return 0, info.Node().Name != own

@@ -15,27 +15,27 @@ import (
 // that is free, or comes free, is kept for it. Example: a gang needs 8 nodes, 5 are free, and the pods on the others
 // declare no duration. After Lane.Hold nothing else of the lane is placed on the 5 nodes.
 type BlockedLane struct {
-	// Key is the first entity's, and Profile whose lane it is.
-	Key     queue.Key
-	Profile string
+	// Lane is the lane's name, and Key its first entity.
+	Lane string
+	Key  queue.Key
 	// Since is when the entity had waited for as long as it lets others pass. It may have become the first only later.
 	Since eventlog.Time
 	// Pods is how many of the Needed pods find room by now, one after the other, and Nodes on how many nodes.
 	Nodes, Pods, Needed int
 }
 
-// BlockedLanes returns the blocked lanes, by profile; none while an attempt is under way.
+// BlockedLanes returns the blocked lanes, by name; none while an attempt is under way.
 func (p *Planner) BlockedLanes() []BlockedLane {
 	if p.view.InFlight() {
 		return nil
 	}
 	var out []BlockedLane
-	for _, profile := range p.backfilled {
-		l, e := p.lanes[profile], p.first(profile)
+	for _, lane := range p.backfilled {
+		l, e := p.lanes[lane], p.first(lane)
 		if e == nil || !p.blocks(l, e) {
 			continue
 		}
-		b := BlockedLane{Key: e.Key(), Profile: profile, Since: e.FirstActive().Add(l.Hold)}
+		b := BlockedLane{Key: e.Key(), Lane: lane, Since: e.FirstActive().Add(l.Hold)}
 		nodes := map[string]bool{}
 		if needed, ok := p.view.Needed(e); ok {
 			for _, place := range p.outlooksFor(e, needed).placesNow() {
@@ -50,56 +50,26 @@ func (p *Planner) BlockedLanes() []BlockedLane {
 	return out
 }
 
-// Passes reports, of an entity that waits for its turn, whether others of its lane that come after it may be attempted
-// first.
-func (p *Planner) Passes(e *queue.Entity) bool {
-	if p.view.HasEnough(e) {
-		return true
-	}
-	l := p.lanes[e.Profile()]
-	if l == nil || !l.Backfill {
-		return l == nil
-	}
-	return !p.blocks(l, e)
-}
-
 // blocks reports whether e is the first of its lane, it is not known when there will be room for it, and it has waited
 // long enough to let nothing pass. An entity that is to be attempted next blocks nothing: it goes first anyway.
 func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
-	if r := p.reservations[l.Profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
+	if r := p.reservations[l.Name]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
 		return false
 	}
-	return e.FirstActive().Add(l.Hold) <= p.view.Now() && p.first(l.Profile) == e
+	return e.FirstActive().Add(l.Hold) <= p.view.Now() && p.first(l.Name) == e
 }
 
 // first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
-func (p *Planner) first(profile string) *queue.Entity {
-	l := p.lanes[profile]
+func (p *Planner) first(lane string) *queue.Entity {
+	l := p.lanes[lane]
 	p.recallPassed()
-	return p.view.FirstInLane(profile, func(e *queue.Entity) (yes, passed bool) {
+	return p.view.FirstInLane(lane, func(e *queue.Entity) (yes, passed bool) {
 		if p.view.HasEnough(e) {
 			return false, false
 		}
 		elsewhere, passed := p.roomIsNotIt(l, e)
 		return !elsewhere, passed
 	})
-}
-
-// Blocking returns the entity of a lane that lets none pass unless it is active, nil for none; known is false if Passes
-// says which do.
-func (p *Planner) Blocking(profile string) (_ *queue.Entity, known bool) {
-	l := p.lanes[profile]
-	if l == nil || !l.Backfill {
-		return nil, false
-	}
-	e := p.first(profile)
-	if e == nil || p.view.HasEnough(e) || e.FirstActive().Add(l.Hold) > p.view.Now() {
-		return nil, true
-	}
-	if r := p.reservations[profile]; r != nil && r.Key == e.Key() {
-		return nil, true
-	}
-	return e, true
 }
 
 // roomIsNotIt reports whether no room that comes free will help e: it has failed, and does not fit on an empty cluster
@@ -112,7 +82,7 @@ func (p *Planner) Blocking(profile string) (_ *queue.Entity, known bool) {
 //
 // passed says that it will not help before something about e, or the nodes as recallPassed looks at them, has changed.
 func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool) {
-	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
+	if r := p.reservations[l.Name]; !e.Failed() || r != nil && r.Key == e.Key() {
 		return false, false
 	}
 	needed, ok := p.view.Needed(e)

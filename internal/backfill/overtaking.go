@@ -28,7 +28,7 @@ import (
 
 // Overtaking returns the entities that may be attempted before the first of a lane, which lets none pass.
 func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
-	if p.lanes[first.Profile()] == nil {
+	if p.laneOf(first) == nil {
 		return nil
 	}
 	var all []*queue.Entity
@@ -42,7 +42,7 @@ func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
 
 // Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass.
 func (p *Planner) Overtakes(e, first *queue.Entity) bool {
-	if p.lanes[e.Profile()] == nil || e.Profile() != first.Profile() {
+	if l := p.laneOf(e); l == nil || l != p.laneOf(first) {
 		return false
 	}
 	asked := overtakes{e.Key(), first.Priority()}
@@ -69,7 +69,7 @@ func (p *Planner) mayOvertake(e *queue.Entity, priority int32) bool {
 	p.looked += len(nominations)
 	kept := make(map[*cluster.Pod]bool, len(nominations))
 	for _, k := range nominations {
-		if k.Counts && k.Own && p.view.PriorityOf(k.Pod.Object) >= priority {
+		if k.Counts && k.Own && p.view.Gangs().PriorityOf(k.Pod.Object) >= priority {
 			kept[k.Pod] = true
 		}
 	}
@@ -105,7 +105,7 @@ func (p *Planner) Looked() int { return p.looked }
 
 // goesBefore reports whether a nominated pod has no lower priority than another pod.
 func (p *Planner) goesBefore(kept, other *cluster.Pod) bool {
-	return p.view.PriorityOf(kept.Object) >= p.view.PriorityOf(other.Object)
+	return p.view.Gangs().PriorityOf(kept.Object) >= p.view.Gangs().PriorityOf(other.Object)
 }
 
 // KeepsFrom reports whether the room that is kept for a nominated pod is not free for another pod: it is the rule of
@@ -115,7 +115,7 @@ func (p *Planner) KeepsFrom(kept, other *cluster.Pod) bool {
 		return false
 	}
 	e, first := p.view.EntityOf(kept), p.view.EntityOf(other)
-	if e == nil || first == nil || e == first || e.Profile() != first.Profile() || p.lanes[e.Profile()] == nil {
+	if e == nil || first == nil || e == first || p.laneOf(e) == nil || p.laneOf(e) != p.laneOf(first) {
 		return true
 	}
 	return !p.view.StandsBefore(first, e) || p.Overtakes(e, first)
@@ -129,7 +129,7 @@ func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) 
 	if pod == nil {
 		return nil, ""
 	}
-	l, e := p.lanes[pod.Object.Spec.SchedulerName], p.view.EntityOf(pod)
+	l, e := p.lanes[laneOfPod(pod)], p.view.EntityOf(pod)
 	if l == nil || e == nil {
 		return nil, ""
 	}
@@ -144,11 +144,11 @@ func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) 
 		return nil, ""
 	}
 	if l.Backfill {
-		if first = p.first(l.Profile); first != nil && !p.blocks(l, first) {
+		if first = p.first(l.Name); first != nil && !p.blocks(l, first) {
 			first = nil
 		}
 	} else {
-		first = p.view.FirstInLane(l.Profile, func(e *queue.Entity) (yes, passed bool) {
+		first = p.view.FirstInLane(l.Name, func(e *queue.Entity) (yes, passed bool) {
 			return !p.view.HasEnough(e), false
 		})
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -17,15 +17,11 @@ import (
 // View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of
 // the call.
 type View interface {
-	// List returns all nodes by name.
-	List() ([]fwk.NodeInfo, error)
-	// Pod returns the pod of that UID, nil if there is none.
-	Pod(uid types.UID) *cluster.Pod
-	// Get returns one node; the error says that it is not there.
-	Get(node string) (fwk.NodeInfo, error)
+	// Nodes, Pods and Devices return these parts of the cluster's state.
+	Nodes() *cluster.Nodes
+	Pods() *cluster.Pods
+	Devices() *devices.State
 	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
-	StandsForDevices(name v1.ResourceName) bool
-	ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 
 	// Now returns the time of the last entry applied.
 	Now() eventlog.Time
@@ -43,11 +39,11 @@ type View interface {
 	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
 	Free(name v1.ResourceName) (amount int64, ok bool)
 
-	// FirstInLane returns the first entity in a profile's lane of which wanted reports yes, nil for none. One of
-	// which it reports passed is not looked at again before something about it changes, or ForgetPassed is called.
-	FirstInLane(profile string, wanted func(e *queue.Entity) (yes, passed bool)) *queue.Entity
-	// ForgetPassed has FirstInLane look at all entities of a profile's lane again. That is a memo only.
-	ForgetPassed(profile string)
+	// FirstInLane returns the first entity in a lane for which wanted reports yes, nil for none. An entity for which it
+	// reports passed is not looked at again before something about it changes, or ForgetPassed is called.
+	FirstInLane(lane string, wanted func(e *queue.Entity) (yes, passed bool)) *queue.Entity
+	// ForgetPassed makes FirstInLane look at all entities of a lane again. That is a memo only.
+	ForgetPassed(lane string)
 	// Entities returns how many entities there are.
 	Entities() int
 	// Entity returns the entity of that key, nil if there is none.
@@ -87,8 +83,8 @@ type View interface {
 	KeptNodes() []string
 	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
 	KeptOn(node string) []*cluster.Pod
-	// PriorityOf returns a pod's priority as a part of what it belongs to.
-	PriorityOf(pod *v1.Pod) int32
+	// Gangs tells a pod's priority as a part of what it belongs to.
+	Gangs() *cluster.Gangs
 }
 
 // Kept is a nomination: room that is kept for a pod on a node.
@@ -111,10 +107,10 @@ type Need struct {
 	Amount   int64
 }
 
-// Lane is the rules of one profile's lane.
+// Lane is the rules of one lane, under StrictFIFO or Backfill. It has the entities of one profile.
 type Lane struct {
-	// Profile is the profile whose entities are in the lane.
-	Profile string
+	// Name is the profile's name.
+	Name string
 	// Backfill lets entities pass the first one that do not delay it. Without it no entity passes the first:
 	// StrictFIFO.
 	Backfill bool
@@ -127,8 +123,8 @@ type Lane struct {
 type Planner struct {
 	view           View
 	table          *room.Table
-	lanes          map[string]*lane // by profile
-	backfilled     []string         // the profiles under Backfill, by name
+	lanes          map[string]*lane // by name
+	backfilled     []string         // the lanes under Backfill, by name
 	reservations   map[string]*reservation
 	overtakes      map[overtakes]bool          // a memo, see ForgetOvertaking
 	empty          emptyRoom                   // a memo
@@ -148,7 +144,7 @@ type lane struct {
 	room    map[queue.Key]*roomToGet // a memo of roomIsNotIt
 }
 
-// New returns a Planner without reservations. The entities of profiles that have no Lane pass each other freely.
+// New returns a Planner without reservations for some lanes.
 func New(view View, table *room.Table, lanes ...Lane) *Planner {
 	p := &Planner{
 		view: view, table: table,
@@ -156,22 +152,22 @@ func New(view View, table *room.Table, lanes ...Lane) *Planner {
 		overtakes: map[overtakes]bool{},
 	}
 	for _, l := range lanes {
-		p.lanes[l.Profile] = &lane{Lane: l}
+		p.lanes[l.Name] = &lane{Lane: l}
 		if l.Backfill {
-			p.backfilled = append(p.backfilled, l.Profile)
+			p.backfilled = append(p.backfilled, l.Name)
 		}
 	}
 	slices.Sort(p.backfilled)
 	return p
 }
 
-// HasLane reports whether the profile has a lane: not every entity may pass every other one.
-func (p *Planner) HasLane(profile string) bool { return p.lanes[profile] != nil }
+// HasLane reports whether there is a lane of that name.
+func (p *Planner) HasLane(lane string) bool { return p.lanes[lane] != nil }
 
-// HasLanes reports whether any profile has a lane.
+// HasLanes reports whether there are lanes.
 func (p *Planner) HasLanes() bool { return len(p.lanes) > 0 }
 
-// Backfilled returns the profiles under Backfill, by name. The slice must not be changed.
+// Backfilled returns the lanes under Backfill, by name. The slice must not be changed.
 func (p *Planner) Backfilled() []string { return p.backfilled }
 
 // Versions returns the versions of what the View shows.

@@ -18,9 +18,9 @@ import (
 
 // Reservation is room kept for the first of a lane at a time.
 type Reservation struct {
-	// Key is the entity's, and Profile whose lane it is.
-	Key     queue.Key
-	Profile string
+	// Lane is the lane's name, and Key the entity.
+	Lane string
+	Key  queue.Key
 	// At is when the room will be there, by what the running pods declare.
 	At eventlog.Time
 	// Places are the nodes of the pods that it is for.
@@ -36,18 +36,18 @@ type reservation struct {
 	nodes []string // those of Places; nil: not asked for yet
 }
 
-// Reservations returns the reservations there are, by profile.
+// Reservations returns the reservations there are, by lane.
 func (p *Planner) Reservations() []Reservation {
 	var out []Reservation
-	for _, profile := range slices.Sorted(maps.Keys(p.reservations)) {
-		out = append(out, p.reservations[profile].Reservation)
+	for _, lane := range slices.Sorted(maps.Keys(p.reservations)) {
+		out = append(out, p.reservations[lane].Reservation)
 	}
 	return out
 }
 
-// ReservationOf returns the reservation of a profile's lane; ok is false if there is none.
-func (p *Planner) ReservationOf(profile string) (_ Reservation, ok bool) {
-	if r := p.reservations[profile]; r != nil {
+// ReservationOf returns the reservation of a lane; ok is false if there is none.
+func (p *Planner) ReservationOf(lane string) (_ Reservation, ok bool) {
+	if r := p.reservations[lane]; r != nil {
 		return r.Reservation, true
 	}
 	return Reservation{}, false
@@ -76,14 +76,14 @@ func (p *Planner) Propose() (_ Proposal, ok bool) {
 	}
 	attempt := p.view.InFlight()
 	versions := p.view.Versions()
-	for _, profile := range p.backfilled {
-		r := p.reservations[profile]
-		over := p.notFirst(profile)
+	for _, lane := range p.backfilled {
+		r := p.reservations[lane]
+		over := p.notFirst(lane)
 		if over != nil {
 			r = nil
 		}
 		if !attempt {
-			if proposal, ok := p.proposeFor(profile, r, versions); ok {
+			if proposal, ok := p.proposeFor(lane, r, versions); ok {
 				return proposal, true
 			}
 		}
@@ -95,8 +95,8 @@ func (p *Planner) Propose() (_ Proposal, ok bool) {
 }
 
 // proposeFor is Propose for a lane whose reservation is r, nil for none.
-func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) (_ Proposal, ok bool) {
-	e := p.first(profile)
+func (p *Planner) proposeFor(lane string, r *reservation, versions Versions) (_ Proposal, ok bool) {
+	e := p.first(lane)
 	if e == nil || !e.Failed() || e.State() == queue.Active {
 		return Proposal{}, false
 	}
@@ -108,7 +108,7 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 		return Proposal{}, false
 	}
 	now, elsewhere := p.view.Now(), refusedElsewhere(e)
-	was := &p.lanes[profile].looked
+	was := &p.lanes[lane].looked
 	if was.versions == versions && was.elsewhere == elsewhere && now < was.until && was.of.same(needed) {
 		return Proposal{}, false
 	}
@@ -129,7 +129,7 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	}
 	pod := needed.First()
 	if len(places) > 0 {
-		pod = p.view.Pod(places[0].UID)
+		pod = p.view.Pods().Get(places[0].UID)
 	}
 	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
 }
@@ -154,48 +154,48 @@ type lookedAt struct {
 // Reserve makes a decided reservation the one of its lane, in place of the one it may have. One without Places ends
 // that.
 func (p *Planner) Reserve(r Reservation) {
-	p.End(r.Profile)
+	p.End(r.Lane)
 	if len(r.Places) > 0 {
-		p.reservations[r.Profile] = &reservation{Reservation: r}
+		p.reservations[r.Lane] = &reservation{Reservation: r}
 	}
 }
 
 // End ends the reservation of a lane.
-func (p *Planner) End(profile string) {
+func (p *Planner) End(lane string) {
 	p.changes++
-	delete(p.reservations, profile)
-	if l := p.lanes[profile]; l != nil {
+	delete(p.reservations, lane)
+	if l := p.lanes[lane]; l != nil {
 		l.looked = lookedAt{}
 	}
 }
 
 // WaitsNoMore reports whether a lane has a reservation whose entity does not wait in the lane any more: it is gone, has
 // what it needs, or has no pod that is ready. That follows from counts, and from nothing that is searched for.
-func (p *Planner) WaitsNoMore(profile string) bool {
-	r := p.reservations[profile]
+func (p *Planner) WaitsNoMore(lane string) bool {
+	r := p.reservations[lane]
 	if r == nil {
 		return false
 	}
 	e := p.view.Entity(r.Key)
-	return e == nil || p.view.HasEnough(e) || e.Profile() != profile || e.State() == queue.Gated ||
+	return e == nil || p.view.HasEnough(e) || laneName(e) != lane || e.State() == queue.Gated ||
 		e.State() == queue.Placed
 }
 
 // notFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more
 // of those that room can help; nil otherwise, and while an attempt on the entity is under way. The answer does not
 // depend on which entity the queue has picked for a retry, see roomIsNotIt.
-func (p *Planner) notFirst(profile string) *cluster.Pod {
-	r := p.reservations[profile]
+func (p *Planner) notFirst(lane string) *cluster.Pod {
+	r := p.reservations[lane]
 	if r == nil {
 		return nil
 	}
 	e := p.view.Entity(r.Key)
-	if e == nil || e.State() == queue.InFlight || p.first(profile) == e {
+	if e == nil || e.State() == queue.InFlight || p.first(lane) == e {
 		return nil
 	}
 	for _, pod := range e.Pending() {
-		if pod.Spec.SchedulerName == profile {
-			return p.view.Pod(pod.UID)
+		if own := p.view.Pods().Get(pod.UID); laneOfPod(own) == lane {
+			return own
 		}
 	}
 	return nil
@@ -204,8 +204,8 @@ func (p *Planner) notFirst(profile string) *cluster.Pod {
 // Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken,
 // freed, kept or lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to
 // others.
-func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
-	r := p.reservations[profile]
+func (p *Planner) Observe(lane string, entry eventlog.Entry, changed bool) {
+	r := p.reservations[lane]
 	if r == nil {
 		return
 	}
@@ -215,8 +215,8 @@ func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
 
 // Doubt has a lane's reservation looked at again if it is the entity's: an attempt on it has failed. If that was not
 // for want of room, the reservation is of no use.
-func (p *Planner) Doubt(profile string, key queue.Key) {
-	if r := p.reservations[profile]; r != nil && r.Key == key {
+func (p *Planner) Doubt(lane string, key queue.Key) {
+	if r := p.reservations[lane]; r != nil && r.Key == key {
 		r.stale = true
 	}
 }
@@ -227,9 +227,9 @@ func (p *Planner) NoteBlocked() {
 	if p.view.InFlight() {
 		return
 	}
-	for _, profile := range p.backfilled {
-		l := p.lanes[profile]
-		if e := p.first(profile); l.blocked != (e != nil && p.blocks(l, e)) {
+	for _, lane := range p.backfilled {
+		l := p.lanes[lane]
+		if e := p.first(lane); l.blocked != (e != nil && p.blocks(l, e)) {
 			l.blocked = !l.blocked
 			p.changes++
 		}
@@ -251,7 +251,7 @@ func (p *Planner) limiting(pod *cluster.Pod) *reservation {
 	if len(p.reservations) == 0 || pod == nil {
 		return nil
 	}
-	r := p.reservations[pod.Object.Spec.SchedulerName]
+	r := p.reservations[laneOfPod(pod)]
 	if r == nil || p.view.KeyOf(pod) == r.Key {
 		return nil
 	}
@@ -272,7 +272,7 @@ type Refusal struct {
 
 // Refusal returns what keeps the pod from nodes that have room for it; nil if it may go to any node.
 func (p *Planner) Refusal(uid types.UID) *Refusal {
-	pod := p.view.Pod(uid)
+	pod := p.view.Pods().Get(uid)
 	if refusal := p.keptAloneRefusal(pod); refusal != nil {
 		return &Refusal{Why: refusal}
 	}
@@ -316,9 +316,9 @@ func nameOf(key queue.Key) string {
 // AppendState appends the reservations in one canonical form.
 func (p *Planner) AppendState(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(p.reservations)))
-	for _, profile := range slices.Sorted(maps.Keys(p.reservations)) {
-		r := p.reservations[profile]
-		for _, s := range [...]string{profile, string(r.Key.Type), r.Key.Namespace, r.Key.Name} {
+	for _, lane := range slices.Sorted(maps.Keys(p.reservations)) {
+		r := p.reservations[lane]
+		for _, s := range [...]string{lane, string(r.Key.Type), r.Key.Namespace, r.Key.Name} {
 			dst = canonical.AppendString(dst, s)
 		}
 		dst = binary.AppendVarint(dst, int64(r.At))
@@ -336,7 +336,7 @@ func (p *Planner) AppendState(dst []byte) []byte {
 func (p *Planner) Restore(r *canonical.Reader) {
 	for range r.Count("reservations", 7) {
 		var x reservation
-		x.Profile = r.String("profile")
+		x.Lane = r.String("profile")
 		x.Key = queue.Key{
 			Type:      fwk.EntityKeyType(r.String("entity type")),
 			Namespace: r.String("entity namespace"), Name: r.String("entity name"),
@@ -350,6 +350,6 @@ func (p *Planner) Restore(r *canonical.Reader) {
 		if r.Err() != nil {
 			return
 		}
-		p.reservations[x.Profile] = &x
+		p.reservations[x.Lane] = &x
 	}
 }

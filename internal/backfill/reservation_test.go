@@ -43,9 +43,9 @@ func (emptyView) KeptOn(node string) []*cluster.Pod                         { re
 func (emptyView) LacksRoom(*queue.Entity) bool                              { return false }
 func (v emptyView) Free(name v1.ResourceName) (amount int64, ok bool)       { return v.State.Free(name) }
 
-func reservationFor(profile, gang string, at eventlog.Time) Reservation {
+func reservationFor(lane, gang string, at eventlog.Time) Reservation {
 	return Reservation{
-		Key: fwk.PodGroupKey("ml", gang), Profile: profile, At: at,
+		Key: fwk.PodGroupKey("ml", gang), Lane: lane, At: at,
 		Places: []eventlog.Place{{UID: "a", Node: "n0"}, {UID: "b", Node: "n1"}},
 	}
 }
@@ -54,9 +54,9 @@ func newTestPlanner() *Planner {
 	c := cluster.New()
 	return New(
 		emptyView{c}, room.NewTable(c),
-		Lane{Profile: "y", Backfill: true},
-		Lane{Profile: "x", Backfill: true},
-		Lane{Profile: "z"},
+		Lane{Name: "y", Backfill: true},
+		Lane{Name: "x", Backfill: true},
+		Lane{Name: "z"},
 	)
 }
 
@@ -75,7 +75,7 @@ func TestReservationsAreRestoredFromTheirBytes(t *testing.T) {
 	if !bytes.Equal(state, again.AppendState(nil)) {
 		t.Error("the restored reservations have other bytes")
 	}
-	if got := again.Reservations(); len(got) != 2 || got[0].Profile != "x" || got[1].At != 5 {
+	if got := again.Reservations(); len(got) != 2 || got[0].Lane != "x" || got[1].At != 5 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -84,7 +84,7 @@ func TestEachFieldOfAReservationShowsInTheBytes(t *testing.T) {
 	seen := map[string]int{}
 	for i, change := range []func(p *Planner, r *Reservation){
 		func(*Planner, *Reservation) {},
-		func(_ *Planner, r *Reservation) { r.Profile = "x" },
+		func(_ *Planner, r *Reservation) { r.Lane = "x" },
 		func(_ *Planner, r *Reservation) { r.Key = fwk.PodKey("ml", "g") },
 		func(_ *Planner, r *Reservation) { r.Key.Namespace = "other" },
 		func(_ *Planner, r *Reservation) { r.At++ },
@@ -99,7 +99,7 @@ func TestEachFieldOfAReservationShowsInTheBytes(t *testing.T) {
 			t.Errorf("change %d has the bytes of change %d", i, j)
 		}
 		seen[state] = i
-		p.Observe(r.Profile, eventlog.Entry{Payload: &eventlog.Tick{}}, true)
+		p.Observe(r.Lane, eventlog.Entry{Payload: &eventlog.Tick{}}, true)
 		if string(p.AppendState(nil)) == state {
 			t.Errorf("change %d: that the room changed does not show", i)
 		}
@@ -110,7 +110,7 @@ func TestAReservationWithoutPlacesEndsTheOneThereIs(t *testing.T) {
 	p := newTestPlanner()
 	p.Reserve(reservationFor("x", "g", 5))
 	version := p.Version()
-	p.Reserve(Reservation{Key: fwk.PodGroupKey("ml", "g"), Profile: "x"})
+	p.Reserve(Reservation{Key: fwk.PodGroupKey("ml", "g"), Lane: "x"})
 	if got := p.Reservations(); len(got) != 0 || p.Version() == version {
 		t.Errorf("%+v at version %d, before %d", got, p.Version(), version)
 	}

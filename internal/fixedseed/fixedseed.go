@@ -1,11 +1,11 @@
-// Package fixedseed is for tests: it says how many cases they try, and that these are the same in every run. It owns
+// Package fixedseed is for tests: it sets the number of cases that they try, the same ones in every run. It owns
 // nothing else.
 //
 // It is imported for its effect: properties are checked with the same generated cases in every run, so that whether a
 // change passes is no matter of luck. With ROLLCALL_SOAK set, as "make soak" does, or with -rapid.seed, cases are drawn
 // again. Generated cases are small and make much garbage, so the collector lets the heap grow to four times its size.
-// That saves a sixth of the time. Checks and Of say how much "make test" tries of what takes long; see there for how to
-// have all of it tried.
+// That saves a sixth of the time. Checks and Of limit the long tests of "make test"; their comments say how to run all
+// of them.
 package fixedseed
 
 import (
@@ -30,11 +30,11 @@ func init() {
 	}
 }
 
-// Whole reports whether everything is to be tried: with ROLLCALL_SOAK, or with ROLLCALL_WHOLE, by which a test tries as
-// much as docs/RELIABILITY.md says without becoming a soak run.
+// Whole reports whether everything is to be tried. That is so with ROLLCALL_SOAK, or with ROLLCALL_WHOLE: then a test
+// tries as much as docs/RELIABILITY.md says without becoming a soak run.
 func Whole() bool { return os.Getenv("ROLLCALL_SOAK") != "" || os.Getenv("ROLLCALL_WHOLE") != "" }
 
-// Of returns how many of a number of tries are made: all if Whole, and else few.
+// Of returns the number of tries to make: all if Whole, and else few.
 func Of(all, few int) int {
 	if Whole() {
 		return all

@@ -14,7 +14,8 @@ func policy(p MatchPolicy, g Gang) Gang {
 }
 
 func TestCounts(t *testing.T) {
-	// One is bound, one waits for the gang alone, one waits for another plugin too, one is untried, and one has a gate.
+	// One is bound, one waits for the gang alone, one waits for another plugin too, one is to be tried, and one has a
+	// gate.
 	some := Counts{Pending: 2, Ready: 1, Untried: 1, Waiting: 2, Cleared: 1, Bound: 1}
 	for _, test := range []struct {
 		name                                             string

@@ -10,7 +10,7 @@ import (
 
 // The reference counts pods one by one, and finds out what can be completed by trying all outcomes.
 
-// where is where a pod is.
+// where is the state of a pod.
 type where int
 
 const (
@@ -72,7 +72,7 @@ func (c *crowd) gang() Gang {
 	}}
 }
 
-// counts says of one pod whether it counts.
+// counts reports whether a pod counts.
 func (c *crowd) counts(p where, by Count) bool {
 	switch p {
 	case binding:
@@ -91,7 +91,7 @@ func (c *crowd) counts(p where, by Count) bool {
 	return false
 }
 
-// bindFailed reports whether the gang had its minimum, lost no member, and has it no more.
+// bindFailed reports whether the gang had its minimum, lost no member, and no longer has the minimum.
 func (c *crowd) bindFailed() bool {
 	return c.met && c.lost == 0 && c.count(leaving) == 0 && c.count(binding, bound)+c.ended < c.terms.Min
 }
@@ -111,14 +111,14 @@ func (c *crowd) sum(by Count) (n int) {
 	switch {
 	case c.terms.Policy == OnceSatisfied && placed > 0:
 		others := n - placed
-		return others + max(placed, c.terms.Min, c.kept(by)) // those that are missing are as good as there
+		return others + max(placed, c.terms.Min, c.kept(by)) // missing members count as present
 	case c.terms.Policy == OnlyWaiting && by != Kept && !c.bindFailed():
 		return n
 	}
 	return n + c.ended
 }
 
-// kept counts, for Kept, those that have ended well too.
+// kept counts, for Kept, the members that have ended well too.
 func (c *crowd) kept(by Count) int {
 	if by != Kept {
 		return 0
@@ -135,7 +135,7 @@ type crowds struct {
 	under                       []int // by gang
 }
 
-// inner is a composite below that of the unit.
+// inner is a composite below the unit's composite.
 type inner struct{ under, least int }
 
 func drawCrowds(t *rapid.T) crowds {
@@ -197,8 +197,8 @@ func (c *crowds) lacking(by Count) (n int) {
 	return n
 }
 
-// whole counts, of what is directly below a composite (-1: that of the unit), the gangs that have their minimum and the
-// composites that have as many as they need.
+// whole counts the gangs with their minimum, and the composites with enough below them, that are directly below a
+// composite (-1: the unit's).
 func (c *crowds) whole(of int, by Count) (n int) {
 	for i := range c.gangs {
 		if c.under[i] == of && c.gangs[i].enough(by) {
@@ -291,9 +291,9 @@ func TestWhatCanBeCompletedIsWhatSomeOutcomeCompletes(t *testing.T) {
 	})
 }
 
-// The end of an attempt is asked for twice: by preemption, before a decision, when a member has found no node; and by
-// the scheduler, when it applies the decision in which the gang was refused as a whole. Where both are asked they
-// agree: the gang cannot be admitted, so that it does not matter whether what it has on nodes is given back yet.
+// Two callers ask for the end of an attempt. Preemption asks before a decision, when a member has found no node. The
+// scheduler asks when it applies the decision that refuses the gang as a whole. Where both are asked they agree: the
+// gang cannot be admitted, so it does not matter whether its waiting members have released their nodes yet.
 func TestBothEndsOfAnAttemptAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowds(t)
@@ -321,8 +321,8 @@ func TestBothEndsOfAnAttemptAgree(t *testing.T) {
 	})
 }
 
-// A gang that is still to be admitted, and could be if all went well, needs somebody who is still to be tried:
-// itself, or one of those that it is admitted together with.
+// A gang that is still to be admitted, and could be if all went well, needs a gang with members to try: itself, or one
+// that it is admitted together with.
 func TestWhatIsStillPossibleIsStillTried(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowds(t)

@@ -1,49 +1,49 @@
 package gang
 
-// Unit is what is admitted in one step: a gang by itself, or gangs that are admitted together. Callers may change the
-// counts of its gangs to ask what would be (see Counts.Fail and the others).
+// Unit is admitted in one step: a gang by itself, or gangs that are admitted together. Callers may change the counts of
+// its gangs to ask hypothetical questions (see Counts.Fail and the others).
 type Unit struct {
-	// Gangs are those that are there, in a fixed order.
+	// Gangs are the existing gangs, in a fixed order.
 	Gangs []Gang
-	// Own is the index in Gangs of the gang that is asked about.
+	// Own is the index in Gangs of the gang in question.
 	Own int
-	// Together: the gangs are admitted together. Otherwise there is one gang, and the rest of the fields says nothing.
+	// Together: the gangs are admitted together. Otherwise there is one gang, and the other fields have no meaning.
 	Together bool
-	// Declared: it is known how many gangs are enough.
+	// Declared: the number of gangs that are enough is known.
 	Declared bool
 	// Refused: the gangs contradict each other about being admitted together.
 	Refused bool
-	// Min is how many gangs must have their minimum for any of them to be admitted, at least 1. With Composites it
-	// counts gangs and composites that are directly below that of the unit.
+	// Min is the number of gangs that must have their minimum for any of them to be admitted, at least 1. With
+	// Composites it counts gangs and composites directly below the unit's composite.
 	Min int
-	// Composites are those below that of the unit, each behind the one that it is below; nil for none.
+	// Composites are the composites below the unit's, each behind its parent; nil for none.
 	Composites []Composite
-	// Under says, by gang, which of the Composites it is directly below, -1 for that of the unit. It is nil without
+	// Under has, by gang, the index of its parent in Composites, -1 for the unit's composite. It is nil without
 	// Composites.
 	Under []int
 }
 
-// Composite is several gangs and composites, of which so many must have what they need for any of them to be admitted.
+// Composite is several gangs and composites. So many of them must have enough for any of them to be admitted.
 type Composite struct {
-	// Under is the index in Unit.Composites of the one that it is directly below, -1 for that of the unit.
+	// Under is the index of its parent in Unit.Composites, -1 for the unit's composite.
 	Under int
-	// Min is how many of those directly below it must have what they need, at least 1.
+	// Min is the number of its children that must have enough, at least 1.
 	Min int
 }
 
 // Alone returns the unit of a gang that is admitted by itself.
 func Alone(g Gang) Unit { return Unit{Gangs: []Gang{g}, Min: 1} }
 
-// OwnGang returns the gang that is asked about. What is changed there is changed in u.
+// OwnGang returns the gang in question. A change there changes u.
 func (u *Unit) OwnGang() *Gang { return &u.Gangs[u.Own] }
 
-// Known reports whether it is known what the gang that is asked about, and those that it is admitted together with,
-// ask for.
+// Known reports whether the conditions of the gang in question, and of the gangs that it is admitted together with, are
+// known.
 func (u *Unit) Known() bool { return u.OwnGang().Known() && (!u.Together || u.Declared && !u.Refused) }
 
 // Suffices reports whether the i-th gang can be admitted with the members that count: it has its minimum, and so have
-// enough of those that it is admitted together with. A gang that had its minimum was admitted with the others once, and
-// needs them no more: they may be done by now.
+// enough of the gangs that it is admitted together with. A gang that had its minimum was admitted with the others once,
+// and no longer needs them: they may be done by now.
 func (u *Unit) Suffices(i int, by Count) bool {
 	g := &u.Gangs[i]
 	if !g.HasMinimum(by) {
@@ -70,8 +70,8 @@ func (u *Unit) enough(i int, by Count) bool {
 	return lacking == 0
 }
 
-// Lacking returns how many gangs more need their minimum, or composites directly below that of the unit what they need;
-// 0 if as many have it as are needed.
+// Lacking returns the number of further gangs, or composites directly below the unit's, that need their minimum; 0 if
+// enough have it.
 func (u *Unit) Lacking(by Count) int {
 	return u.lacking(func(g *Gang) bool { return g.HasMinimum(by) })
 }
@@ -82,8 +82,8 @@ func (u *Unit) lacking(has func(*Gang) bool) int {
 	return lacking
 }
 
-// count counts the gangs for which has is true: how many more the unit needs, and how many there are directly below
-// each of the Composites, those of them that have as many as they need included.
+// count counts the gangs for which has is true. It returns the number of further ones that the unit needs, and the
+// number directly below each of the Composites, including composites that have enough.
 func (u *Unit) count(has func(*Gang) bool) (lacking int, have []int) {
 	lacking, have = u.Min, make([]int, len(u.Composites))
 	up := func(under int) {
@@ -109,7 +109,7 @@ func (u *Unit) count(has func(*Gang) bool) (lacking int, have []int) {
 	return max(0, lacking), have
 }
 
-// under returns which of the Composites the i-th gang is directly below, -1 for that of the unit.
+// under returns the index of the i-th gang's parent in Composites, -1 for the unit's composite.
 func (u *Unit) under(i int) int {
 	if len(u.Composites) == 0 {
 		return -1
@@ -121,7 +121,7 @@ func (u *Unit) under(i int) int {
 func (u *Unit) OwnSuffices(by Count) bool { return u.Suffices(u.Own, by) }
 
 // CanComplete reports whether the attempt under way can still end with a gang admitted: one has members to try, and
-// would suffice if all that are untried found a node.
+// would suffice if all of them found a node.
 func (u *Unit) CanComplete() bool {
 	for i := range u.Gangs {
 		if u.Gangs[i].Untried > 0 && u.Suffices(i, Possible) {
@@ -153,14 +153,15 @@ func (u *Unit) EndsAttempt() bool {
 	return ends
 }
 
-// Broken reports whether the i-th gang gives back what waits when the gang that is asked about does: it is that gang,
-// or does not suffice with the members that count and is not NonStrict.
+// Broken reports whether the i-th gang releases its waiting members when the gang in question does. It does if it is
+// that gang, or if it does not suffice with the members that count and is not NonStrict.
 func (u *Unit) Broken(i int, by Count) bool {
 	return i == u.Own || !u.Gangs[i].NonStrict && !u.Suffices(i, by)
 }
 
-// Satisfied reports whether as many gangs as are needed were admitted once and have their minimum for good: what is
-// left waits only for members beyond it. Whether gangs are refused by now does not matter: what was admitted stays.
+// Satisfied reports whether as many gangs as are needed were admitted once and keep their minimum on nodes. Then
+// waiting entities wait only for members beyond it. Whether gangs are refused by now does not matter: an admitted gang
+// stays.
 func (u *Unit) Satisfied() bool {
 	return u.lacking(func(g *Gang) bool { return g.Met && g.Beyond() }) == 0
 }

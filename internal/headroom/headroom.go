@@ -86,7 +86,7 @@ func (k *keeper) set(percent int) {
 	k.percent = percent
 }
 
-// target returns the percentage of the live heap by which the heap may grow.
+// target returns the growth of the heap that is allowed, as a percentage of the live heap.
 func target(live, bytes uint64) int {
 	// Before the first run there is no measurement. And the target is computed for the present live heap, but counts
 	// for the next live heap, too, until adjust is called: it must not allow many times as much.

@@ -99,6 +99,7 @@ var rooms = []room{
 	{dir: "cmd/kubectl-rollcall", floor: top},
 	{dir: "test/compat", floor: side, testSupport: true},
 	{dir: "test/histories", floor: side, testSupport: true},
+	{dir: "test/outside", floor: side, testSupport: true},
 	{dir: "internal/alloc", floor: side, testSupport: true},
 	{dir: "internal/crashfs", floor: side, testSupport: true},
 	{dir: "internal/fixedseed", floor: side, testSupport: true},

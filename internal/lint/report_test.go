@@ -44,7 +44,7 @@ func (t *table) row(name string, value any) { fmt.Fprintf(&t.text, "| %s | %v |\
 // core matches the folders with the code that decides and keeps state, and the folders below them. A package that moved
 // to internal counts in both places.
 var core = regexp.MustCompile(
-	`^(internal/)?(cluster|queue|framework|scheduler|engine|plugins|backfill|outlook|gang|room|capacity)(/|$)`)
+	`^(internal/)?(cluster|queue|framework|scheduler|engine|plugins|backfill|gang|room|capacity)(/|$)`)
 
 // productFiles yields the files of the core, or of the whole product, without tests and test support.
 func productFiles(module *tree, coreOnly bool) (out []*file) {

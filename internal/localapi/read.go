@@ -232,9 +232,9 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 	return nil
 }
 
-// reopen finds where to go on after old broke off. That is old, if its scheduler answers: it cuts off a reader that is
-// slow. Otherwise it is a new part: the log's files, if nobody writes to it any more, or whoever does. A scheduler that
-// ends stops telling before it lets go of the log, and one that begins takes it before it tells.
+// reopen finds where to continue after old broke off. If its scheduler answers, it is old again: the scheduler cuts off
+// a slow reader. Otherwise it is a new part: the log's files if they have no writer any longer, or the next writer. A
+// scheduler that ends stops serving before it releases the log, and one that begins takes the log before it serves.
 func (j *Joined) reopen(ctx context.Context, old *part) error {
 	if info, err := j.client.info(ctx); err == nil && info.Instance == old.by {
 		return nil

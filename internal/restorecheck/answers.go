@@ -15,10 +15,10 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// say adds a line to what a Machine answers.
+// say adds a line to a Machine's answers.
 type say func(format string, args ...any)
 
-// answers returns what a Machine says when it is asked for all that it can be asked for, line by line.
+// answers returns the Machine's answers to all possible questions, line by line.
 func answers(m *scheduler.Machine) (lines []string) {
 	s := say(func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
 	d, ok := m.Decide(nil)
@@ -43,11 +43,11 @@ func answers(m *scheduler.Machine) (lines []string) {
 		)
 		return true
 	})
-	s("fallen %v", m.Cluster().Fallen())
-	for _, p := range m.Cluster().AllPods() {
+	s("fallen %v", m.Cluster().Gangs().Fallen())
+	for _, p := range m.Cluster().Pods().All() {
 		s.pod(p)
 	}
-	nodes, _ := m.Cluster().List()
+	nodes, _ := m.Cluster().Nodes().List()
 	for _, n := range nodes {
 		s.node(n)
 	}

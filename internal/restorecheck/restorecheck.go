@@ -1,8 +1,8 @@
-// Package restorecheck is for tests: it plays entries to a scheduler.Machine, restores other Machines from its state on
-// the way, and fails as soon as one of them differs from the original in anything that can be asked of a Machine.
+// Package restorecheck is for tests: it plays entries to a scheduler.Machine and restores other Machines from its state
+// on the way. It fails as soon as one of them differs from the original in any answer.
 //
-// It never looks at unexported state, and makes no entries: those come from a history or a transcript that was decided
-// before. Start reading at Check.Play; what is compared is in answers.go.
+// It never reads unexported state, and makes no entries: those come from a history or a transcript that was decided
+// before. Start reading at Check.Play; the compared answers are in answers.go.
 package restorecheck
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Check is an original Machine and those that were restored from its state. All of them take the same entries.
+// Check is an original Machine and the Machines that were restored from its state. All of them take the same entries.
 type Check struct {
 	registry framework.Registry
 	fatalf   func(format string, args ...any)
@@ -54,11 +54,11 @@ func (c *Check) Apply(e eventlog.Entry) {
 func (c *Check) Kept() int { return len(c.restored) }
 
 // Play takes the entries in, restores after each one whose place is a multiple of every, and keeps one in stride of
-// these Machines to the end. Decisions must be those that the original decides.
+// these Machines to the end. Decisions must equal the decisions of the original.
 func (c *Check) Play(entries []eventlog.Entry, every, stride int) {
 	var rec []byte
 	for i, e := range entries {
-		// The entry is decoded anew, as from a log: objects must not be shared with other machines by chance.
+		// The entry is decoded again, as from a log: machines must not share objects by accident.
 		var err error
 		rec, err = eventlog.AppendRecord(rec[:0], e, [32]byte{})
 		if err != nil {

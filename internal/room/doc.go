@@ -1,4 +1,4 @@
-// Package outlook answers how many of some pods find room on the nodes: now, at a later time by what the running pods
+// Package room answers how many of some pods find room on the nodes: now, at a later time by what the running pods
 // declare of their durations, and on a cluster on which nothing runs.
 //
 // A Table makes an Outlook of the cluster's state. An Outlook holds amounts of the resources that its pods

@@ -105,7 +105,7 @@ func (o *Outlook) Keep(p *cluster.Pod, on string) {
 func (o *Outlook) addEndings(node int, info fwk.NodeInfo) {
 	first := len(o.ends)
 	for _, running := range info.GetPods() {
-		p := o.table.cluster.Pod(running.GetPod().UID)
+		p := o.table.cluster.Pods().Get(running.GetPod().UID)
 		at, ok := EndOf(p)
 		if !ok {
 			continue

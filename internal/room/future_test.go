@@ -50,7 +50,7 @@ func (w world) pod(name, cpu string, life time.Duration) *cluster.Pod {
 	if _, err := w.UpsertPod(pod); err != nil {
 		w.Fatal(err)
 	}
-	return w.Pod(pod.UID)
+	return w.Pods().Get(pod.UID)
 }
 
 // runs has a pod run on a node since start.
@@ -164,7 +164,7 @@ func TestTheEarliestTimeIsFoundThoughAnotherPartTakesTheRoomLater(t *testing.T) 
 			if _, err := w.UpsertPod(pod); err != nil {
 				t.Fatal(err)
 			}
-			return w.Pod(pod.UID)
+			return w.Pods().Get(pod.UID)
 		}
 		demand := room.Demand{Parts: []room.Part{
 			{Pods: []*cluster.Pod{

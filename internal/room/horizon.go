@@ -107,8 +107,8 @@ func (t *Table) horizonOf(pod *cluster.Pod) *Horizon {
 // refresh looks again at the nodes that have changed, or at all of them if it is not known which have.
 func (h *Horizon) refresh() {
 	c := h.table.cluster
-	list, _ := c.List()
-	places, now, known := c.ChangedSince(h.changes)
+	list, _ := c.Nodes().List()
+	places, now, known := c.Nodes().ChangedSince(h.changes)
 	beyond, allowed := c.Beyond(), c.Allowed()
 	// With another Beyond the places may be those of another list, and with another Allowed a generation says nothing
 	// of when the node's pods end.
@@ -129,7 +129,7 @@ func (h *Horizon) refresh() {
 func (h *Horizon) sameDevices() bool {
 	same := true
 	for k, name := range h.resources {
-		stands := h.table.cluster.StandsForDevices(name)
+		stands := h.table.cluster.Devices().Stands(name)
 		same = same && h.devices[k] == stands
 		h.devices[k] = stands
 	}
@@ -246,7 +246,7 @@ type endOn struct {
 // endsOn returns the pods on a node of which it is known when they end, by that time.
 func (h *Horizon) endsOn(info fwk.NodeInfo) (ends []endOn) {
 	for _, running := range info.GetPods() {
-		p := h.table.cluster.Pod(running.GetPod().UID)
+		p := h.table.cluster.Pods().Get(running.GetPod().UID)
 		if at, ok := EndOf(p); ok {
 			ends = append(ends, endOn{at, p})
 		}

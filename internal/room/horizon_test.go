@@ -73,7 +73,7 @@ func (w world) alike(rt *rapid.T, i int) room.Demand {
 		if _, err := w.UpsertPod(pod); err != nil {
 			rt.Fatal(err)
 		}
-		pods = append(pods, w.Pod(pod.UID))
+		pods = append(pods, w.Pods().Get(pod.UID))
 	}
 	if rapid.Bool().Draw(rt, "all, without passing") {
 		return room.DemandOf(pods...)
@@ -190,7 +190,7 @@ func TestAHorizonLooksOnlyAtNodesThatHaveChanged(t *testing.T) {
 		t.Errorf("%d looks at nodes after a change of one: want it, and one for each place", n)
 	}
 	// Another object that may matter to plugins changes nothing here.
-	node := w.Node("n7").DeepCopy()
+	node := w.Nodes().Object("n7").DeepCopy()
 	node.Status.Images = []v1.ContainerImage{{Names: []string{"image"}, SizeBytes: 1}}
 	if _, err := w.UpsertNode(node); err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestAHorizonKnowsWhenAResourceStandsForDevicesNoMore(t *testing.T) {
 		if _, err := w.UpsertPod(pod); err != nil {
 			t.Fatal(err)
 		}
-		p, demand := room.NewTable(w.State), room.DemandOf(w.Pod(pod.UID))
+		p, demand := room.NewTable(w.State), room.DemandOf(w.Pods().Get(pod.UID))
 		if h, ok := p.Horizon(start, demand); !ok || !h.FitsNow() {
 			t.Fatal("devices are in the way of a pod that may get some")
 		}

@@ -169,7 +169,7 @@ func (w world) naivePart(rt *rapid.T, part, most, kinds int) (n naivePart) {
 		if _, err := w.UpsertPod(asking); err != nil {
 			rt.Fatal(err)
 		}
-		n.Pods = append(n.Pods, w.Pod(p.Object.UID))
+		n.Pods = append(n.Pods, w.Pods().Get(p.Object.UID))
 	}
 	n.Wanted = rapid.IntRange(1, len(n.Pods)).Draw(rt, "wanted")
 	return n
@@ -306,7 +306,7 @@ func TestMembersThatAskTheSameCostNoMoreThanThoseThatAskNothing(t *testing.T) {
 			if _, err := w.UpsertPod(pod); err != nil {
 				t.Fatal(err)
 			}
-			pods = append(pods, w.Pod(types.UID(fmt.Sprint("m", i))))
+			pods = append(pods, w.Pods().Get(types.UID(fmt.Sprint("m", i))))
 		}
 		demand := room.Demand{Parts: []room.Part{{Pods: pods, Wanted: members - 1}}, Enough: 1, Passing: true}
 		p := room.NewTable(w.State)

@@ -42,12 +42,12 @@ func (t *Table) Work() (outlooks, trials int) { return t.outlooks, t.trials }
 // nodes returns the nodes of these names, all nodes if within is nil.
 func (t *Table) nodes(within []string) []fwk.NodeInfo {
 	if within == nil {
-		nodes, _ := t.cluster.List()
+		nodes, _ := t.cluster.Nodes().List()
 		return nodes
 	}
 	nodes := make([]fwk.NodeInfo, 0, len(within))
 	for _, name := range within {
-		if info, err := t.cluster.Get(name); err == nil {
+		if info, err := t.cluster.Nodes().Get(name); err == nil {
 			nodes = append(nodes, info)
 		}
 	}

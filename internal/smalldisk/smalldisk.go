@@ -20,7 +20,7 @@ type Disk struct {
 	answers *bufio.Reader
 }
 
-// hold mounts the disk and gives it each size that it reads; "full" stands for what its files take.
+// hold mounts the disk and gives it each size that it reads; "full" means the size of its files.
 const hold = `mount -t tmpfs -o size=64m tmpfs "$1" && echo mounted &&
 while read size; do
 	[ "$size" = full ] && size=$(($(stat -f -c '(%b - %f) * %S' "$1")))

@@ -101,8 +101,8 @@ func (x *Metrics) Observe(r engine.Ready) {
 		x.observe(m, c)
 		x.seq.Store(c.Last())
 	}
-	x.pods.Store(uint64(m.Cluster().Pods()))
-	if nodes, err := m.Cluster().List(); err == nil {
+	x.pods.Store(uint64(m.Cluster().Pods().Len()))
+	if nodes, err := m.Cluster().Nodes().List(); err == nil {
 		x.nodes.Store(uint64(len(nodes)))
 	}
 	if q := m.Queue(); q != nil {
@@ -150,7 +150,8 @@ func (x *Metrics) arrives(m *scheduler.Machine, at eventlog.Time, p *eventlog.Up
 		x.placed(pod.UID, at)
 		return
 	}
-	if _, known := x.arrived[pod.UID]; !known && len(x.arrived) < maxArrived && m.Cluster().Pod(pod.UID) != nil &&
+	if _, known := x.arrived[pod.UID]; !known && len(x.arrived) < maxArrived &&
+		m.Cluster().Pods().Get(pod.UID) != nil &&
 		m.Schedules(pod) {
 		x.arrived[pod.UID] = at.Std()
 	}

@@ -47,7 +47,7 @@ const (
 // Volcano makes the pods of a job once its PodGroup says so. If it has no pod yet and the pods will be this
 // scheduler's, declared writes that, unless the gang is refused as it is.
 func (s *Status) declared(m *scheduler.Machine, res eventlog.Resource, obj eventlog.Object) {
-	g := m.Cluster().Group(obj.GetNamespace(), obj.GetName())
+	g := m.Cluster().Gangs().Named(obj.GetNamespace(), obj.GetName())
 	if g == nil {
 		return
 	}

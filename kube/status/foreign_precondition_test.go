@@ -20,7 +20,7 @@ import (
 func (w *customWorld) gangOf(annotation string) {
 	w.step(node("n1", "8"), member("g-0", "3", annotation, "g"), member("g-1", "3", annotation, "g"))
 	for _, name := range []string{"g-0", "g-1"} {
-		w.step(bound(name, w.engine.Machine().Cluster().Pod(types.UID("uid-"+name)).Node))
+		w.step(bound(name, w.engine.Machine().Cluster().Pods().Get(types.UID("uid-"+name)).Node))
 	}
 }
 

@@ -228,7 +228,7 @@ func TestAPodGroupOfVolcanoIsTold(t *testing.T) {
 		expect(t, w.wrote())
 		w.step(node("n2", "4"))
 		for _, name := range []string{"g-0", "g-1"} {
-			w.step(bound(name, w.engine.Machine().Cluster().Pod(types.UID("uid-"+name)).Node))
+			w.step(bound(name, w.engine.Machine().Cluster().Pods().Get(types.UID("uid-"+name)).Node))
 		}
 		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooFew, "False")+`,{`+stamp+
 			`,"message":"`+enough+`","reason":"Scheduled","status":"True","type":"Scheduled"}],"phase":"Running"}`)
@@ -266,7 +266,7 @@ func TestAPodGroupOfKAIIsTold(t *testing.T) {
 		expect(t, w.wrote())
 		w.step(node("n2", "4"))
 		for _, name := range []string{"g-0", "g-1"} {
-			w.step(bound(name, w.engine.Machine().Cluster().Pod(types.UID("uid-"+name)).Node))
+			w.step(bound(name, w.engine.Machine().Cluster().Pods().Get(types.UID("uid-"+name)).Node))
 		}
 		expect(t, w.wrote(), `status {"schedulingConditions":[`+east+`]}`)
 	})

@@ -23,7 +23,7 @@ type leftClaim struct{ uid, pod types.UID }
 
 // leftBehind has the claims of a pod be deleted that were left behind.
 func (s *Status) leftBehind(m *scheduler.Machine, pod types.UID) {
-	p := m.Cluster().Pod(pod)
+	p := m.Cluster().Pods().Get(pod)
 	if p == nil || !m.Schedules(p.Object) {
 		return
 	}

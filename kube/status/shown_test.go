@@ -134,7 +134,7 @@ func TestAGangIsToldAsAWhole(t *testing.T) {
 		}
 		w.step(node("n2", "20"))
 		at := func(name string) eventlog.Payload {
-			return bound(name, w.engine.Machine().Cluster().Pod(types.UID("uid-"+name)).Node)
+			return bound(name, w.engine.Machine().Cluster().Pods().Get(types.UID("uid-"+name)).Node)
 		}
 		w.step(at("green-0"), at("green-1"))
 		for _, line := range w.written() {

@@ -239,10 +239,10 @@ func (s *Status) observe(m *scheduler.Machine, entries []eventlog.Entry) {
 		switch p := entries[i].Payload.(type) {
 		case *eventlog.Decision:
 			s.decided(m, p)
-			s.judged(m, m.Cluster().Pod(p.UID))
+			s.judged(m, m.Cluster().Pods().Get(p.UID))
 		case *eventlog.BindResult:
 			s.answered(m, p)
-			s.judged(m, m.Cluster().Pod(p.UID))
+			s.judged(m, m.Cluster().Pods().Get(p.UID))
 		case *eventlog.EvictResult:
 			s.leaves(p)
 		case *eventlog.Deleted:
@@ -251,7 +251,7 @@ func (s *Status) observe(m *scheduler.Machine, entries []eventlog.Entry) {
 			if pod, ok := p.Object.(*corev1.Pod); ok {
 				s.joined(m, pod.UID)
 				s.leftBehind(m, pod.UID)
-				s.judged(m, m.Cluster().Pod(pod.UID))
+				s.judged(m, m.Cluster().Pods().Get(pod.UID))
 			} else if claim, ok := p.Object.(*resourcev1.ResourceClaim); ok {
 				if owner := metav1.GetControllerOfNoCopy(claim); owner != nil {
 					s.leftBehind(m, owner.UID)
@@ -281,13 +281,13 @@ func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry,
 	for obj := range m.Cluster().ObjectsOf(eventlog.VolcanoPodGroups) {
 		s.declared(m, eventlog.VolcanoPodGroups, obj)
 	}
-	for _, p := range m.Cluster().PodsThat(func(p *cluster.Pod) bool {
+	for _, p := range m.Cluster().Pods().That(func(p *cluster.Pod) bool {
 		return p.Object.Spec.NodeName == "" && m.Schedules(p.Object)
 	}) {
 		pod := p.Object
 		s.leftBehind(m, pod.UID)
-		s.judged(m, m.Cluster().Pod(pod.UID))
-		if p := m.Cluster().Pod(pod.UID); p != nil && p.Stage == cluster.Pending &&
+		s.judged(m, m.Cluster().Pods().Get(pod.UID))
+		if p := m.Cluster().Pods().Get(pod.UID); p != nil && p.Stage == cluster.Pending &&
 			(m.NominatedNode(pod.UID) != "" || pod.Status.NominatedNodeName != "") {
 			s.show(m, p, nil)
 		}
@@ -301,7 +301,7 @@ func (s *Status) answered(m *scheduler.Machine, r *eventlog.BindResult) {
 		s.bound(m, r)
 		return
 	}
-	p := m.Cluster().Pod(r.UID)
+	p := m.Cluster().Pods().Get(r.UID)
 	if r.Outcome == eventlog.BindUnknown || p == nil || p.Stage != cluster.Pending {
 		return // it is not known, or nothing is to be said any more
 	}
@@ -321,7 +321,7 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 		s.preempted(m, d, by)
 	}
 	for _, n := range d.Nominations {
-		if p := state.Pod(n.UID); p != nil {
+		if p := state.Pods().Get(n.UID); p != nil {
 			s.show(m, p, nil)
 		}
 	}
@@ -331,9 +331,10 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
 		return
 	}
-	nodes, _ := state.List()
+	nodes, _ := state.Nodes().List()
 	why := reasonOf(d, len(nodes))
-	if p := state.Pod(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") { // no status mentions a resize
+	// No status mentions a resize.
+	if p := state.Pods().Get(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") {
 		if p.Group != nil && m.MembersLeaveNoDomain(p.Group) {
 			why.reason = corev1.PodReasonSchedulerError // as kube-scheduler says; it is tried again after events alone
 		}
@@ -380,7 +381,7 @@ func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *clu
 // isPending reports whether a cycle could place a member.
 func isPending(m *scheduler.Machine, p *cluster.Pod) bool {
 	return p.Stage == cluster.Pending && m.Schedules(p.Object) && len(p.Object.Spec.SchedulingGates) == 0 &&
-		m.Cluster().MayBePlaced(p)
+		p.MayBePlaced()
 }
 
 // isPlaced reports whether as many members as the gang needs have nodes permanently, or have ended well. Its
@@ -398,7 +399,7 @@ func isBound(g *cluster.Group) bool {
 
 // bound takes in that a pod is bound.
 func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
-	p := m.Cluster().Pod(r.UID)
+	p := m.Cluster().Pods().Get(r.UID)
 	if p == nil {
 		return
 	}
@@ -420,7 +421,7 @@ func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 	preemptor := by.object()
 	for _, uid := range d.Victims {
-		victim := m.Cluster().Pod(uid)
+		victim := m.Cluster().Pods().Get(uid)
 		if victim == nil {
 			continue
 		}

@@ -56,7 +56,7 @@ func refusalOf(g *cluster.Group) string {
 
 // judgedBelow tells the gangs that are refused because of a CompositePodGroup that has come or changed.
 func (s *Status) judgedBelow(m *scheduler.Machine, obj eventlog.Object) {
-	c := m.Cluster().CompositePodGroup(obj.GetNamespace(), obj.GetName())
+	c := m.Cluster().Gangs().CompositePodGroup(obj.GetNamespace(), obj.GetName())
 	if c == nil {
 		return
 	}
@@ -129,7 +129,7 @@ func (s *Status) saysOf(p *cluster.Pod, why reason) bool {
 // nothing is tried for it until that would help. So it does for one whose gang waits for others below a
 // CompositePodGroup of which others do not: kube-scheduler tries those, and says so.
 func (s *Status) joined(m *scheduler.Machine, uid types.UID) {
-	p := m.Cluster().Pod(uid)
+	p := m.Cluster().Pods().Get(uid)
 	if p == nil || p.Group == nil || p.Stage != cluster.Pending || len(p.Object.Spec.SchedulingGates) > 0 {
 		return
 	}

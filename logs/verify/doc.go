@@ -8,5 +8,5 @@
 // It never changes a log, never calls a log whole that it could not read, and does not compare a snapshot's state with
 // the entries: replay does that.
 //
-// Start reading at Run; CheckSegments is what the other process runs.
+// Start reading at Run; the other process runs CheckSegments.
 package verify

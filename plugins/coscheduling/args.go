@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -31,8 +30,15 @@ type Args struct {
 	// NonStrict holds what it has until its deadline, so that it has no effect.
 	PodGroupRejectPercentage *int32 `json:"podGroupRejectPercentage,omitempty"`
 	// QueuePolicy says who of the profile's pods and gangs may be attempted before another that comes before it in
-	// queue order; BestEffort by default. It is Rollcall's own: a stock kube-scheduler does not start with another.
+	// queue order; BestEffort by default. The name may also be that of a policy that the program adds. It is Rollcall's
+	// own: a stock kube-scheduler does not start with another.
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
+	// QueuePolicyArgs are the arguments of a policy that the program adds.
+	QueuePolicyArgs json.RawMessage `json:"queuePolicyArgs,omitempty"`
+	// VictimPolicy says which pods may be preempted for which: Priority by default, or the name of a policy that the
+	// program adds. VictimPolicyArgs are its arguments. Both are Rollcall's own.
+	VictimPolicy     string          `json:"victimPolicy,omitempty"`
+	VictimPolicyArgs json.RawMessage `json:"victimPolicyArgs,omitempty"`
 	// BackfillHoldSeconds is how long, with the policy Backfill, the first in line lets others pass although nobody
 	// knows when there will be room for it, because pods that run declare no duration; at least 0, default 300.
 	BackfillHoldSeconds *int64 `json:"backfillHoldSeconds,omitempty"`
@@ -53,7 +59,7 @@ const (
 	Backfill QueuePolicy = "Backfill"
 )
 
-// QueuePolicies are all of them.
+// QueuePolicies are those of Rollcall.
 var QueuePolicies = []QueuePolicy{BestEffort, StrictFIFO, Backfill}
 
 // The defaults are those of scheduler-plugins.
@@ -76,6 +82,14 @@ func (c *Coscheduling) MostSeconds() int64 {
 
 // QueuePolicy says who of the profile's pods and gangs may pass whom.
 func (c *Coscheduling) QueuePolicy() QueuePolicy { return c.args.QueuePolicy }
+
+// QueuePolicyArgs returns the arguments of a policy that the program adds, nil if there are none.
+func (c *Coscheduling) QueuePolicyArgs() json.RawMessage { return c.args.QueuePolicyArgs }
+
+// VictimPolicy returns the name of the victim policy, "" for the default, and its arguments.
+func (c *Coscheduling) VictimPolicy() (name string, args json.RawMessage) {
+	return c.args.VictimPolicy, c.args.VictimPolicyArgs
+}
 
 // BackfillHold is how long the first in line lets others pass when nobody knows when there will be room for it.
 func (c *Coscheduling) BackfillHold() time.Duration {
@@ -150,9 +164,6 @@ func (a *Args) validate() error {
 	if s := *a.PodGroupBackoffSeconds; s < 0 {
 		return fmt.Errorf("CoschedulingArgs: podGroupBackoffSeconds is %d: want 0 or more", s)
 	}
-	if !slices.Contains(QueuePolicies, a.QueuePolicy) {
-		return fmt.Errorf("CoschedulingArgs: queuePolicy is %q: want one of %v", a.QueuePolicy, QueuePolicies)
-	}
 	if s := *a.BackfillHoldSeconds; s < 0 {
 		return fmt.Errorf("CoschedulingArgs: backfillHoldSeconds is %d: want 0 or more", s)
 	}
@@ -170,6 +181,10 @@ func (a *Args) stock() error {
 				" or run Rollcall",
 			a.QueuePolicy,
 		)
+	}
+	if a.QueuePolicyArgs != nil || a.VictimPolicy != "" || a.VictimPolicyArgs != nil {
+		return errors.New("CoschedulingArgs: queuePolicyArgs, victimPolicy and victimPolicyArgs are Rollcall's own: " +
+			"leave them out, or run Rollcall")
 	}
 	if a.holdGiven {
 		return errors.New(

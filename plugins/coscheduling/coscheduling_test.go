@@ -51,6 +51,9 @@ func (w *waitingPod) Reject(plugin, _ string) bool {
 
 func (w *world) Gangs() framework.Gangs { return w }
 
+// GroupOf is the state's.
+func (w *world) GroupOf(pod *v1.Pod) *cluster.Group { return w.State.Gangs().Of(pod) }
+
 func (w *world) HeldByOthers() bool { return w.heldByOthers }
 
 // Cleared counts the members that are held.
@@ -127,7 +130,7 @@ func (w *world) member(name, group string, stage cluster.Stage) *v1.Pod {
 	_, err := w.UpsertPod(p)
 	w.must(err)
 	if stage != cluster.Pending {
-		w.must(w.Assume(w.Pod(p.UID), "n", stage, nil))
+		w.must(w.Assume(w.State.Pods().Get(p.UID), "n", stage, nil))
 	}
 	if stage == cluster.Waiting {
 		w.waiting = append(w.waiting, &waitingPod{pod: p})
@@ -247,7 +250,7 @@ func TestPreFilterRefusesAGangThatCannotFit(t *testing.T) {
 				slices.Repeat([]cluster.Stage{cluster.Pending}, c.pending)) {
 				w.member(fmt.Sprintf("m%d", i), "g", stage)
 			}
-			pod := w.PodNamed("ml", fmt.Sprintf("m%d", c.bound+c.waiting+c.pending-1)).Object
+			pod := w.State.Pods().Named("ml", fmt.Sprintf("m%d", c.bound+c.waiting+c.pending-1)).Object
 			result, status := w.plugin.PreFilter(context.Background(), nil, pod, nil)
 			if got := statusOf(status); got != c.want || result != nil {
 				t.Errorf("got %s and %v, want %s", got, result, c.want)
@@ -526,14 +529,7 @@ func TestArgsAreReadStrictly(t *testing.T) {
 			"podGroupRejectPercentage is 101: want 0 to 100",
 		},
 		{"a policy", `{"queuePolicy":"Backfill","backfillHoldSeconds":0}`, time.Minute, 0, 10, ""},
-		{
-			"an unknown policy",
-			`{"queuePolicy":"FIFO"}`,
-			0,
-			0,
-			0,
-			`queuePolicy is "FIFO": want one of [BestEffort StrictFIFO Backfill]`,
-		},
+		{"a policy of others", `{"queuePolicy":"FIFO","queuePolicyArgs":{"x":1}}`, time.Minute, 0, 10, ""},
 		{"a hold below 0", `{"backfillHoldSeconds":-1}`, 0, 0, 0, "backfillHoldSeconds is -1: want 0 or more"},
 		{"misspelt", `{"permitWaitingTime":10}`, 0, 0, 0, `unknown field "permitWaitingTime"`},
 		{"of the wrong type", `{"permitWaitingTimeSeconds":"10s"}`, 0, 0, 0, "cannot unmarshal string"},

@@ -79,7 +79,7 @@ func (s *standalone) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
 // not be any more. Whom it turns away is looked at again when the gang changes.
 func (s *standalone) admit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	s.learn(pod)
-	if s.view.counts(pod) && s.view.state.Pod(pod.UID) == nil {
+	if s.view.counts(pod) && s.view.state.Pods().Get(pod.UID) == nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod is deleted or finished")
 	}
 	status, g := s.gang.PreEnqueue(ctx, pod), s.view.GroupOf(pod)
@@ -105,7 +105,7 @@ func (s *standalone) admit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 // learn sees to it that the view knows a pod that the scheduler knows already: their informer tells them apart. A
 // pod that the informer's store has no more was deleted, and nobody would tell the view a second time.
 func (s *standalone) learn(pod *v1.Pod) {
-	if s.view.state.Pod(pod.UID) != nil || !s.view.counts(pod) {
+	if s.view.state.Pods().Get(pod.UID) != nil || !s.view.counts(pod) {
 		return
 	}
 	stored, err := s.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -179,7 +179,7 @@ func (s *standalone) backOff(g *cluster.Group) {
 	r.backsOff = true
 	s.clock.AfterFunc(s.gang.PodGroupBackoff(), func() {
 		s.change(func() (gangs, error) {
-			if g := s.view.state.Group(name.Namespace, name.Name); g != nil {
+			if g := s.view.state.Gangs().Named(name.Namespace, name.Name); g != nil {
 				r := s.view.record(g)
 				r.backsOff, r.turnedAway = false, true
 			}
@@ -209,7 +209,7 @@ func (s *standalone) Permit(
 	if g == nil {
 		return nil, 0
 	}
-	member := s.view.state.Pod(pod.UID)
+	member := s.view.state.Pods().Get(pod.UID)
 	if member.Stage != cluster.Pending {
 		return fwk.NewStatus(
 			fwk.Unschedulable,
@@ -277,7 +277,7 @@ func (s *standalone) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *
 func (s *standalone) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.view.state.Pod(pod.UID)
+	p := s.view.state.Pods().Get(pod.UID)
 	if p == nil || p.Stage == cluster.Pending || p.Stage == cluster.Bound {
 		return // released by this plugin, or deleted, or bound after all
 	}

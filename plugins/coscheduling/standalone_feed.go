@@ -118,12 +118,12 @@ func (s *standalone) change(news func() (gangs, error)) {
 // lookAt sees to one gang, and to those that are admitted together with it, or want to be.
 func (s *standalone) lookAt(name types.NamespacedName, wake map[string]*v1.Pod) {
 	var concerned []*cluster.Group
-	if g := s.view.state.Group(name.Namespace, name.Name); g != nil {
+	if g := s.view.state.Gangs().Named(name.Namespace, name.Name); g != nil {
 		concerned = append(concerned, g.Unit()...)
 	} else {
 		delete(s.view.records, name)
 	}
-	for _, c := range s.view.state.CompositesNaming(name) {
+	for _, c := range s.view.state.Gangs().CompositesNaming(name) {
 		concerned = append(concerned, c.Gangs()...)
 	}
 	for _, g := range concerned {
@@ -184,7 +184,7 @@ func (s *standalone) podCame(pod *v1.Pod) {
 	}
 	s.change(func() (gangs, error) {
 		err := s.view.podIs(pod)
-		return gangsOf(s.view.state.GangOf(pod)), err
+		return gangsOf(s.view.state.Gangs().NameOf(pod)), err
 	})
 }
 
@@ -209,7 +209,7 @@ func (s *standalone) podWent(pod *v1.Pod) {
 func (s *standalone) concerns(pod *v1.Pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.view.counts(pod) || s.view.state.Pod(pod.UID) != nil
+	return s.view.counts(pod) || s.view.state.Pods().Get(pod.UID) != nil
 }
 
 func gangsOf(name types.NamespacedName, ok bool) gangs {
@@ -249,13 +249,13 @@ func (s *standalone) groupCame(res eventlog.Resource, obj eventlog.Object) {
 			return s.below(name), err
 		}
 		before := 0
-		if g := s.view.state.Group(name.Namespace, name.Name); g != nil && g.Declared() {
+		if g := s.view.state.Gangs().Named(name.Namespace, name.Name); g != nil && g.Declared() {
 			before = g.Min()
 		}
 		if _, err := s.view.state.Upsert(res, obj); err != nil {
 			return nil, err
 		}
-		if g := s.view.state.Group(name.Namespace, name.Name); g != nil && g.Min() < before {
+		if g := s.view.state.Gangs().Named(name.Namespace, name.Name); g != nil && g.Min() < before {
 			s.view.record(g).turnedAway = true
 		}
 		return gangs{name}, nil
@@ -275,7 +275,7 @@ func (s *standalone) groupWent(res eventlog.Resource, name types.NamespacedName)
 // below returns the gangs that name the CompositePodGroup.
 func (s *standalone) below(composite types.NamespacedName) gangs {
 	var names gangs
-	for _, g := range s.view.state.GangsNaming(composite.Namespace, composite.Name) {
+	for _, g := range s.view.state.Gangs().Below(composite.Namespace, composite.Name) {
 		names = append(names, g.Key())
 	}
 	return names

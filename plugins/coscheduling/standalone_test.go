@@ -280,7 +280,7 @@ func TestStandaloneHoldsUntilTheMinimumIsThere(t *testing.T) {
 	status, _ = b.permits(m2)
 	b.want("the third", status, "Success")
 	b.want("the others", b.told(), "m0 allowed by Coscheduling, m1 allowed by Coscheduling")
-	if g := b.plugin.view.state.Group("ml", "g"); g.Assigned() != 3 {
+	if g := b.plugin.view.state.Gangs().Named("ml", "g"); g.Assigned() != 3 {
 		t.Errorf("%d members have their nodes, want 3", g.Assigned())
 	}
 }
@@ -458,7 +458,7 @@ func TestStandaloneTakesAFailedBindOutOfItsBooks(t *testing.T) {
 	b.unreserves(m1)
 	b.unreserves(m1)
 	b.unreserves(m0) // the bind's answer was lost, but it is bound
-	g := b.plugin.view.state.Group("ml", "g")
+	g := b.plugin.view.state.Gangs().Named("ml", "g")
 	if g.Assigned() != 1 || g.Ready() != 1 {
 		t.Errorf("%d have nodes and %d are ready, want 1 and 1", g.Assigned(), g.Ready())
 	}
@@ -646,7 +646,8 @@ func TestStandaloneEvictsNobody(t *testing.T) {
 		b.tells(p)
 	}
 	b.deletes(pods[1])
-	if g := b.plugin.view.state.Group("ml", "g"); len(b.plugin.view.state.Fallen()) != 1 || !g.Evicts() {
+	gangs := b.plugin.view.state.Gangs()
+	if g := gangs.Named("ml", "g"); len(gangs.Fallen()) != 1 || !g.Evicts() {
 		t.Error("the gang has not fallen below its minimum")
 	}
 	b.want("nobody is told anything", b.told(), "")

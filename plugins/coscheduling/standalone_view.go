@@ -64,10 +64,10 @@ func (v *view) counts(pod *v1.Pod) bool {
 
 // GroupOf implements framework.Gangs.
 func (v *view) GroupOf(pod *v1.Pod) *cluster.Group {
-	if !v.counts(pod) && v.state.Pod(pod.UID) == nil {
+	if !v.counts(pod) && v.state.Pods().Get(pod.UID) == nil {
 		return nil
 	}
-	return v.state.GroupOf(pod)
+	return v.state.Gangs().Of(pod)
 }
 
 // Cleared implements framework.Gangs: a member that another Permit plugin holds as well counts too, because nobody
@@ -179,7 +179,7 @@ func (v *view) podIs(pod *v1.Pod) error {
 		_, err := v.podGone(pod.UID)
 		return err
 	}
-	if before := v.state.PodNamed(pod.Namespace, pod.Name); before != nil && before.Object.UID != pod.UID {
+	if before := v.state.Pods().Named(pod.Namespace, pod.Name); before != nil && before.Object.UID != pod.UID {
 		// An informer that lists anew may tell of a successor without a deletion.
 		if _, err := v.podGone(before.Object.UID); err != nil {
 			return err
@@ -229,7 +229,7 @@ type tellingPod struct {
 
 // Allow implements fwk.WaitingPod.
 func (w tellingPod) Allow(plugin string) {
-	if p := w.view.state.Pod(w.GetPod().UID); p != nil && p.Stage == cluster.Waiting {
+	if p := w.view.state.Pods().Get(w.GetPod().UID); p != nil && p.Stage == cluster.Waiting {
 		w.view.state.Allow(p)
 	}
 	w.WaitingPod.Allow(plugin)
@@ -237,7 +237,7 @@ func (w tellingPod) Allow(plugin string) {
 
 // Reject implements fwk.WaitingPod.
 func (w tellingPod) Reject(plugin, why string) bool {
-	if p := w.view.state.Pod(w.GetPod().UID); p != nil && p.Stage == cluster.Waiting {
+	if p := w.view.state.Pods().Get(w.GetPod().UID); p != nil && p.Stage == cluster.Waiting {
 		if err := w.view.state.Release(p); err != nil {
 			return false // it keeps its place until its deadline
 		}

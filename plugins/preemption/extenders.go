@@ -189,7 +189,7 @@ func (p *Preemption) withVictims(pod *v1.Pod, c candidate, want eventlog.Candida
 			victims = append(victims, targets[i])
 		}
 	}
-	slices.SortFunc(victims, moreImportant)
+	slices.SortFunc(victims, p.moreImportant)
 	c.victims = nil
 	for _, u := range victims {
 		c.victims = append(c.victims, u.pods...)

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
@@ -34,22 +35,22 @@ func (p *Preemption) preemptForGang(
 		return result, fwk.NewStatus(fwk.Unschedulable, madeInVain)
 	}
 	// For those who have had others evicted already room is kept while more important pods are on their way out.
-	if pl.priority <= p.view.State().LowestPriority() && len(pl.withdrawn(nil)) == 0 {
+	if !p.hasVictims(pl.by) && len(pl.withdrawn(nil)) == 0 {
 		return p.giveUp(state, pl)
 	}
-	if p.hopeless(g, pl.priority) {
+	if p.hopeless(g, pl.by) {
 		if invariants {
-			again := p.checking()
-			if p.bestPlan(ctx, pod, g, vain) != nil {
+			check, end := p.checking(ctx)
+			if p.bestPlan(check, pod, g, vain) != nil {
 				panic("preemption: there is a plan for gang " + g.String() + ", which is said to have none")
 			}
-			again()
+			end()
 		}
 		return p.giveUp(state, pl)
 	}
 	best := p.bestPlan(ctx, pod, g, vain)
 	if best == nil {
-		p.learnHopeless(g, pl.priority)
+		p.learnHopeless(g, pl.by)
 		return p.giveUp(state, pl)
 	}
 	pl = best
@@ -70,7 +71,7 @@ func (p *Preemption) preemptForGang(
 		}
 	}
 	proposal.Nominations = append(proposal.Nominations, pl.withdrawn(pod)...)
-	for _, n := range p.yields(pl.priority, nodes...) {
+	for _, n := range p.yields(pl.by, nodes...) {
 		if !pl.ours[n.UID] {
 			proposal.Nominations = append(proposal.Nominations, n)
 		}
@@ -108,7 +109,8 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 
 // checkCounted panics if a plan that was made by counting is not what it would be without. It is for invariants.
 func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.Group, counted *plan, made bool) {
-	defer p.checking()()
+	ctx, end := p.checking(ctx)
+	defer end()
 	pl := p.newPlan(ctx, pod, g)
 	pl.limit, pl.uncounted = counted.limit, true
 	if again := pl.make(); again != made || made && pl.String() != counted.String() {
@@ -116,14 +118,11 @@ func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.G
 	}
 }
 
-// checking begins a check that is made for invariants alone, and returns what ends it: what was done meanwhile does not
-// count, and the device searches are none of those that the cycle may make.
-func (p *Preemption) checking() (end func()) {
-	planned, steps := p.planned, p.view.State().Devices().SearchLeft()
-	return func() {
-		p.planned = planned
-		p.view.State().Devices().AllowSearch(steps)
-	}
+// checking begins a check for invariants. The check has a SearchBudget of its own, and the plans that it makes until
+// end do not count.
+func (p *Preemption) checking(ctx context.Context) (check context.Context, end func()) {
+	planned := p.planned
+	return withBudget(ctx, BudgetOf(ctx).Left()), func() { p.planned = planned }
 }
 
 // String says who goes, and who is placed where.
@@ -143,17 +142,19 @@ func (pl *plan) String() string {
 // hopeless reports whether no plan can make room for a gang that is admitted by itself: its members would not fit
 // if all nodes were empty, or if all pods of lower priority had gone. That is counted, for all gangs of the same shape
 // (and priority) at once, so that it costs little where many of them come. A no says nothing.
-func (p *Preemption) hopeless(g *cluster.Group, priority int32) bool {
+func (p *Preemption) hopeless(g *cluster.Group, by framework.Preemptor) bool {
 	members, needed := p.countedAlone(g)
+	below, known := p.policy().Below(by)
 	return needed > 0 &&
-		(!p.view.TakesEmpty(members, needed) || !p.view.TakesCleared(members, needed, priority, false))
+		(!p.view.TakesEmpty(members, needed) || known && !p.view.TakesCleared(members, needed, below, false))
 }
 
 // learnHopeless has it counted what room there is for gangs like g, for which no plan was found, so that the next one
 // may be hopeless. It is counted only then: where gangs find victims, it would be of no use.
-func (p *Preemption) learnHopeless(g *cluster.Group, priority int32) {
-	if members, needed := p.countedAlone(g); needed > 0 {
-		p.view.TakesCleared(members, needed, priority, true)
+func (p *Preemption) learnHopeless(g *cluster.Group, by framework.Preemptor) {
+	below, known := p.policy().Below(by)
+	if members, needed := p.countedAlone(g); known && needed > 0 {
+		p.view.TakesCleared(members, needed, below, true)
 	}
 }
 
@@ -164,7 +165,7 @@ func (p *Preemption) countedAlone(g *cluster.Group) (members []*cluster.Pod, nee
 	if g.Composite() != nil || len(g.Unit()) != 1 || g.NonStrict() || !counted.Known() || g.Waiting() > 0 {
 		return nil, 0
 	}
-	if members = p.view.State().Placeable(g); len(members) == 0 {
+	if members = p.view.State().Gangs().Placeable(g); len(members) == 0 {
 		return nil, 0
 	}
 	return members, max(0, counted.LackingAnew())

@@ -106,7 +106,7 @@ func (g *gang) check(t *rapid.T, w *world, kinds map[string]int) {
 	}
 	room := g.room(w, victims)
 	for name, node := range at {
-		room[node][0] -= w.state.Pod(w.member(name).UID).Requests().GetMilliCPU()
+		room[node][0] -= w.state.Pods().Get(w.member(name).UID).Requests().GetMilliCPU()
 		if room[node][1]--; room[node][0] < 0 || room[node][1] < 0 {
 			t.Fatalf("with %v gone %v do not fit\n%s", victims, at, w.describe(last))
 		}
@@ -247,13 +247,13 @@ func (g *gang) fitsOneByOne(t *rapid.T, w *world, gone map[string]bool) bool {
 	defer r.End()
 	for _, p := range w.pods {
 		if gone[p.Name] || p.DeletionTimestamp != nil {
-			must(r.RemovePod(w.state.Pod(p.UID).Info()))
+			must(r.RemovePod(w.state.Pods().Get(p.UID).Info()))
 		}
 	}
 	placed := 0
 	for _, p := range g.members {
 		if node := r.Place(ctx, p).Node; node != "" && placed < g.min {
-			must(r.AddPod(w.state.Pod(p.UID).InfoOn(node)))
+			must(r.AddPod(w.state.Pods().Get(p.UID).InfoOn(node)))
 			placed++
 		}
 	}

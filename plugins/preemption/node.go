@@ -55,7 +55,7 @@ func (p *Preemption) preemptForPod(
 	best := slices.MinFunc(candidates, p.compare)
 	proposal := &Proposal{
 		Victims:     p.turnAway(best.victims),
-		Nominations: p.yields(p.view.State().PriorityOf(pod), best.node),
+		Nominations: p.yields(p.preemptor(pod), best.node),
 	}
 	return propose(state, best.node, proposal)
 }
@@ -65,7 +65,7 @@ func (p *Preemption) preemptForPod(
 // out of the question.
 func (p *Preemption) ineligible(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	statuses fwk.NodeToStatusReader) string {
-	if !p.view.State().MayPreempt(pod) {
+	if !p.view.State().Gangs().MayPreempt(pod) {
 		return "its preemptionPolicy is Never"
 	}
 	if g := p.beyondGang(pod); g != nil && g.MatchPolicy() == gang.OnlyWaiting {
@@ -82,9 +82,9 @@ func (p *Preemption) ineligible(ctx context.Context, state fwk.CycleState, pod *
 	if err != nil {
 		return ""
 	}
-	priority := p.view.State().PriorityOf(pod)
+	by := p.preemptor(pod)
 	for _, other := range node.GetPods() {
-		if p.going(other.GetPod()) && p.view.State().PriorityOf(other.GetPod()) < priority {
+		if p.going(other.GetPod()) && p.mayPreemptPod(by, other.GetPod()) {
 			return fmt.Sprintf("it waits for pods to end on node %s", nominated)
 		}
 	}
@@ -106,7 +106,7 @@ func (p *Preemption) awaitsDevices(ctx context.Context, state fwk.CycleState, po
 
 // beyondGang returns the gang of a pod that is beyond what the gang needs. It returns nil for other pods.
 func (p *Preemption) beyondGang(pod *v1.Pod) *cluster.Group {
-	g := p.view.State().GroupOf(pod)
+	g := p.view.State().Gangs().Of(pod)
 	if g == nil || isResized(pod) || g.Independent() || p.view.GangPlugin() == "" {
 		return nil
 	}
@@ -116,8 +116,8 @@ func (p *Preemption) beyondGang(pod *v1.Pod) *cluster.Group {
 // sparing returns those of the targets that can go together without taking a running gang below its minimum, the least
 // important first. Example: of a gang with minimum 2 three members run, two of them on this node. One of the two may
 // go.
-func sparing(targets []*target) (kept []*target) {
-	slices.SortFunc(targets, func(a, b *target) int { return -moreImportant(a, b) })
+func (p *Preemption) sparing(targets []*target) (kept []*target) {
+	slices.SortFunc(targets, p.lessImportant)
 	left := spares{}
 	for _, u := range targets {
 		if left.take(u) {
@@ -167,7 +167,7 @@ func (p *Preemption) candidates(
 	pod *v1.Pod,
 	statuses fwk.NodeToStatusReader,
 ) (out []candidate, err error) {
-	if p.view.State().PriorityOf(pod) <= p.view.State().LowestPriority() {
+	if !p.hasVictims(p.preemptor(pod)) {
 		return nil, nil
 	}
 	nodes, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
@@ -206,13 +206,13 @@ func (p *Preemption) wanted(nodes int) int {
 
 // evictable returns the targets on the node that may be made to go for the pod.
 func (p *Preemption) evictable(pod *v1.Pod, node fwk.NodeInfo) []*target {
-	priority := p.view.State().PriorityOf(pod)
-	stays := func(u *target) bool { return u.priority >= priority || p.spared(u) }
+	by, policy := p.preemptor(pod), p.policy()
+	stays := func(u *target) bool { return !policy.MayPreempt(by, &u.Victim) || p.spared(u) }
 	targets := slices.DeleteFunc(p.targetsOn(node), stays)
 	if p.beyondGang(pod) != nil {
-		targets = sparing(targets)
+		targets = p.sparing(targets)
 	}
-	if own := p.view.State().GroupOf(pod); own != nil && isResized(pod) {
+	if own := p.view.State().Gangs().Of(pod); own != nil && isResized(pod) {
 		targets = slices.DeleteFunc(targets, func(u *target) bool { return u.has(own) })
 	}
 	return targets
@@ -238,7 +238,7 @@ func (p *Preemption) tryNode(
 	if !t.fits() {
 		return nil, t.err
 	}
-	slices.SortFunc(targets, moreImportant)
+	slices.SortFunc(targets, p.moreImportant)
 	c := &candidate{node: node.Node().Name}
 	counts := violations(targets, budgets)
 	var victims []*target
@@ -253,7 +253,10 @@ func (p *Preemption) tryNode(
 	if t.err != nil {
 		return nil, t.err
 	}
-	slices.SortFunc(victims, moreImportant)
+	slices.SortFunc(victims, p.moreImportant)
+	if !p.accepts(p.preemptor(pod), victims) {
+		return nil, nil
+	}
 	for _, u := range victims {
 		c.victims = append(c.victims, u.pods...)
 	}

@@ -32,13 +32,13 @@ func (pl *plan) costs() (c candidate) {
 
 // plan is how the members would be placed if the victims were gone.
 type plan struct {
-	p        *Preemption
-	ctx      context.Context
-	gangs    []*cluster.Group
-	whole    *cluster.Composite // that the gangs are admitted together as, nil for one gang
-	limit    []string           // the nodes that members may go to, nil for all; of these each gang may have its own
-	ours     map[types.UID]bool
-	priority int32
+	p     *Preemption
+	ctx   context.Context
+	gangs []*cluster.Group
+	whole *cluster.Composite // that the gangs are admitted together as, nil for one gang
+	limit []string           // the nodes that members may go to, nil for all; of these each gang may have its own
+	ours  map[types.UID]bool
+	by    framework.Preemptor
 
 	candidates []*target // in the order in which they are taken: what costs least comes first
 	gone       []*target // pods that are on their way out anyway, however important, and the gang's own among them
@@ -68,12 +68,12 @@ type member struct {
 
 func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) *plan {
 	pl := &plan{
-		p:        p,
-		ctx:      ctx,
-		gangs:    g.Unit(),
-		whole:    g.Composite(),
-		ours:     map[types.UID]bool{},
-		priority: p.view.State().PriorityOf(pod),
+		p:     p,
+		ctx:   ctx,
+		gangs: g.Unit(),
+		whole: g.Composite(),
+		ours:  map[types.UID]bool{},
+		by:    p.preemptor(pod),
 
 		nodesFirst: g.ChoosesNodesFirst(),
 	}
@@ -132,8 +132,9 @@ func (pl *plan) make() bool {
 		n, _ = pl.fewest()
 		pl.shorten(n)
 	}
-	slices.SortFunc(pl.victims, moreImportant)
-	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().Devices().SearchLeft() > 0
+	slices.SortFunc(pl.victims, pl.p.moreImportant)
+	return (len(pl.victims) > 0 || pl.countsOnOthers()) && BudgetOf(pl.ctx).Left() > 0 &&
+		pl.p.accepts(pl.by, pl.victims)
 }
 
 // countsOnOthers reports whether room comes free without anybody's being asked to go. Devices that come free count only
@@ -198,7 +199,7 @@ func (pl *plan) compareMembers() {
 	var first *v1.Pod
 	var claims string
 	for _, g := range pl.gangs {
-		for _, m := range pl.p.view.State().Placeable(g) {
+		for _, m := range pl.p.view.State().Gangs().Placeable(g) {
 			own, shared := pl.p.claimsOf(m.Object)
 			if first == nil {
 				first, claims = m.Object, own

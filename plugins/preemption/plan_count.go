@@ -80,7 +80,7 @@ func (pl *plan) countable() (members []*cluster.Pod, ok bool) {
 	if len(pl.gangs) != 1 || known.NonStrict || !known.Known() {
 		return nil, false
 	}
-	members, needed := pl.p.view.State().Placeable(g), known.LackingAnew()
+	members, needed := pl.p.view.State().Gangs().Placeable(g), known.LackingAnew()
 	if needed <= 0 || len(members) < needed {
 		return nil, false
 	}

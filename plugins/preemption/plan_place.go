@@ -129,7 +129,7 @@ func (pl *plan) placeGang(g *cluster.Group, within []string) bool {
 		return false
 	}
 	needed, before := counted.LackingAnew(), len(pl.placed)
-	members := pl.p.view.State().Placeable(g)
+	members := pl.p.view.State().Gangs().Placeable(g)
 	for i, m := range members {
 		if needed <= 0 {
 			break

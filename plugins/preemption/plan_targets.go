@@ -37,7 +37,7 @@ func (pl *plan) findCandidates() bool {
 			pl.gone = append(pl.gone, going)
 			sorted = sorted && stay == nil // what is left of it is less important
 		}
-		if stay == nil || u.priority >= pl.priority {
+		if stay == nil || !pl.p.policy().MayPreempt(pl.by, &u.Victim) {
 			continue
 		}
 		own := slices.ContainsFunc(u.pods, func(m *cluster.Pod) bool { return pl.ours[m.Object.UID] })
@@ -46,7 +46,7 @@ func (pl *plan) findCandidates() bool {
 		}
 	}
 	if !sorted {
-		slices.SortFunc(pl.candidates, lessImportant)
+		slices.SortFunc(pl.candidates, pl.p.lessImportant)
 	}
 	pl.countViolations(budgets)
 	if pl.wantsDevices() && pl.p.view.State().Devices().Freeable() {
@@ -93,7 +93,7 @@ type knownTargets struct {
 // targetsOf returns the targets on the nodes, all reports whether these are all there are; sorted says that they come
 // the least important first. They must not be changed.
 func (p *Preemption) targetsOf(all bool, nodes []fwk.NodeInfo) (targets []*target, sorted bool) {
-	if !all || !p.view.KeepsMemos() {
+	if _, plain := p.policy().(ByPriority); !all || !plain || !p.view.KeepsMemos() {
 		p.planned.Listings++
 		return p.targetsOn(nodes...), false
 	}
@@ -106,7 +106,7 @@ func (p *Preemption) targetsOf(all bool, nodes []fwk.NodeInfo) (targets []*targe
 	}
 	p.planned.Listings++
 	*k = knownTargets{targets: p.targetsOn(nodes...), version: version}
-	slices.SortFunc(k.targets, lessImportant)
+	slices.SortFunc(k.targets, p.lessImportant)
 	for _, u := range k.targets {
 		for _, m := range u.pods {
 			if t := m.Object.Status.StartTime; t != nil && t.After(k.latest) {
@@ -121,16 +121,16 @@ func (p *Preemption) targetsOf(all bool, nodes []fwk.NodeInfo) (targets []*targe
 // checkKnown panics if the memo is not what would be found out anew.
 func (p *Preemption) checkKnown(nodes []fwk.NodeInfo) {
 	anew := p.targetsOn(nodes...)
-	slices.SortFunc(anew, lessImportant)
+	slices.SortFunc(anew, p.lessImportant)
 	same := slices.EqualFunc(anew, p.known.targets, func(a, b *target) bool {
-		return a.key == b.key && a.rank == b.rank && a.priority == b.priority && slices.Equal(a.pods, b.pods)
+		return a.key == b.key && a.Kind == b.Kind && a.Priority == b.Priority && slices.Equal(a.pods, b.pods)
 	})
 	if !same {
 		panic("preemption: the targets that are remembered are others than those that there are")
 	}
 }
 
-func lessImportant(a, b *target) int { return -moreImportant(a, b) }
+func (p *Preemption) lessImportant(a, b *target) int { return -p.moreImportant(a, b) }
 
 // split returns the target's pods of which leaves is not true, and those of which it is; nil for none.
 func (u *target) split(leaves func(*cluster.Pod) bool) (stay, going *target) {
@@ -146,13 +146,5 @@ func (u *target) split(leaves func(*cluster.Pod) bool) (stay, going *target) {
 			staying = append(staying, m)
 		}
 	}
-	part := func(pods []*cluster.Pod) *target {
-		if len(pods) == 0 {
-			return nil
-		}
-		c := *u
-		c.pods = pods
-		return &c
-	}
-	return part(staying), part(leaving)
+	return u.withPods(staying), u.withPods(leaving)
 }

@@ -90,10 +90,6 @@ func (p *Preemption) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk
 	return nil, nil
 }
 
-// maxDeviceSteps is how many steps of the allocator of devices a cycle may take to find out what preemption could free:
-// some 100,000 searches for one of eight like devices, which take a few seconds.
-const maxDeviceSteps = 1 << 22
-
 // A Proposal is what a PostFilter plugin wants done for the pod to fit, beside the pod's own nomination. It stands in
 // the cycle's state.
 type Proposal struct {
@@ -132,9 +128,9 @@ func (p *Preemption) PostFilter(
 	pod *v1.Pod,
 	statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	p.view.State().Devices().AllowSearch(maxDeviceSteps)
+	ctx = withBudget(ctx, maxDeviceSteps)
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
-		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
+		if g := p.view.State().Gangs().Of(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin
 			if !refused && !p.endsAttempt(g) {
 				return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -193,11 +189,12 @@ func (p *Preemption) started(pod *v1.Pod) time.Time {
 	return p.handle.Now()
 }
 
-// yields returns, of the pods nominated to the nodes, those of lower priority: room is not kept for them any more.
-func (p *Preemption) yields(priority int32, nodes ...string) (out []Nomination) {
+// yields returns, of the pods nominated to the nodes, those that the preemptor may preempt: room is
+// no longer kept for them.
+func (p *Preemption) yields(by framework.Preemptor, nodes ...string) (out []Nomination) {
 	for _, node := range nodes {
 		for _, info := range p.handle.NominatedPodsForNode(node) {
-			if pod := info.GetPod(); p.view.State().PriorityOf(pod) < priority {
+			if pod := info.GetPod(); p.mayPreemptPod(by, pod) {
 				out = append(out, Nomination{UID: pod.UID})
 			}
 		}

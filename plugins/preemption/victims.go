@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -13,41 +12,44 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// target is what is evicted in one: a pod, or all pods of a group whose disruptionMode is all.
+// target is a pod, or all pods of a group whose disruptionMode is all: they are evicted together.
 type target struct {
-	key      fwk.EntityKey
-	rank     int // by what it is: the higher, the more important
-	priority int32
-	pods     []*cluster.Pod // in a fixed order
-	started  time.Time      // the earliest
+	framework.Victim // as policies see it
+	key              fwk.EntityKey
+	pods             []*cluster.Pod // of Victim.Pods, in the same order
 }
-
-// The ranks. A pod of a group ranks as a group, whether or not it is evicted by itself.
-const (
-	rankPod = 1 + iota
-	rankGroup
-	rankComposite
-)
 
 // targetOf returns the target that the pod is evicted in.
 func (p *Preemption) targetOf(pod *cluster.Pod) *target {
-	u := &target{rank: rankPod, priority: p.view.State().PriorityOf(pod.Object)}
-	u.key, u.pods = p.view.State().DisruptedWith(pod)
+	u := &target{}
+	u.Kind, u.Priority = framework.PodVictim, p.view.State().Gangs().PriorityOf(pod.Object)
+	u.key, u.pods = pod.DisruptedWith()
 	switch {
 	case u.key.Type == fwk.CompositePodGroupKeyType:
-		u.rank = rankComposite
+		u.Kind = framework.CompositeVictim
 	case pod.Group != nil:
-		u.rank = rankGroup
+		u.Kind = framework.GangVictim
 	}
 	for i, each := range u.pods {
-		if t := p.started(each.Object); i == 0 || t.Before(u.started) {
-			u.started = t
+		if t := p.started(each.Object); i == 0 || t.Before(u.Started) {
+			u.Started = t
 		}
-		u.priority = max(u.priority, p.view.State().PriorityOf(each.Object))
+		u.Priority = max(u.Priority, p.view.State().Gangs().PriorityOf(each.Object))
 	}
+	u.Pods = objects(u.pods)
 	return u
+}
+
+// objects returns the API objects of pods.
+func objects(pods []*cluster.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		out[i] = p.Object
+	}
+	return out
 }
 
 // has reports whether a pod of the gang is among those of the target.
@@ -55,13 +57,10 @@ func (u *target) has(g *cluster.Group) bool {
 	return slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Group == g })
 }
 
-// moreImportant orders targets, the most important first: kube-scheduler's MoreImportantVictim, and then by name.
-func moreImportant(a, b *target) int {
+// moreImportant orders targets, the most important first: by the policy, and then by name.
+func (p *Preemption) moreImportant(a, b *target) int {
 	return cmp.Or(
-		cmp.Compare(b.priority, a.priority),
-		cmp.Compare(b.rank, a.rank),
-		cmp.Compare(len(b.pods), len(a.pods)),
-		a.started.Compare(b.started),
+		p.policy().Compare(&a.Victim, &b.Victim),
 		strings.Compare(string(a.key.Type), string(b.key.Type)),
 		strings.Compare(a.key.Namespace, b.key.Namespace),
 		strings.Compare(a.key.Name, b.key.Name),
@@ -73,7 +72,7 @@ func (p *Preemption) targetsOn(nodes ...fwk.NodeInfo) (targets []*target) {
 	seen := map[fwk.EntityKey]bool{}
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
-			pod := p.view.State().Pod(info.GetPod().UID)
+			pod := p.view.State().Pods().Get(info.GetPod().UID)
 			if pod == nil {
 				continue
 			}

@@ -64,10 +64,10 @@ func (w *world) Going(types.UID) bool                                         { 
 func (w *world) Spared(types.UID) bool                                        { return false }
 func (w *world) Extended(*v1.Pod) *framework.PreemptVerdict                   { return w.extended }
 func (w *world) InVain(uid types.UID) ([]string, bool)                        { return w.vain[uid], false }
-func (w *world) PriorityOf(p *v1.Pod) int32                                   { return w.state.PriorityOf(p) }
+func (w *world) PriorityOf(p *v1.Pod) int32                                   { return w.state.Gangs().PriorityOf(p) }
 func (w *world) DeleteNominatedPodIfExists(*v1.Pod)                           {}
 func (w *world) NominatedNode(uid types.UID) string {
-	return w.state.Pod(uid).Object.Status.NominatedNodeName
+	return w.state.Pods().Get(uid).Object.Status.NominatedNodeName
 }
 func (w *world) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
 func (w *world) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)          {}
@@ -75,7 +75,7 @@ func (w *world) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)          {
 func (w *world) NominatedPodsForNode(node string) (pods []fwk.PodInfo) {
 	for _, p := range w.waiting {
 		if p.Status.NominatedNodeName == node {
-			pods = append(pods, w.state.Pod(p.UID).Info())
+			pods = append(pods, w.state.Pods().Get(p.UID).Info())
 		}
 	}
 	return pods
@@ -153,12 +153,12 @@ func (w *world) ask(pod *v1.Pod) verdict {
 	if p := preemption.Proposed(state); p != nil {
 		var names []string
 		for _, uid := range p.Victims {
-			names = append(names, w.state.Pod(uid).Object.Name)
+			names = append(names, w.state.Pods().Get(uid).Object.Name)
 		}
 		slices.Sort(names)
 		v.victims = strings.Join(names, " ")
 		for _, n := range p.Nominations {
-			v.nominations[w.state.Pod(n.UID).Object.Name] = n.Node
+			v.nominations[w.state.Pods().Get(n.UID).Object.Name] = n.Node
 		}
 	}
 	return v

@@ -23,7 +23,7 @@ type Balanced struct {
 	ledger    ledger
 }
 
-// NewBalanced returns a factory that makes the plugin around the one that upstream's factory makes.
+// NewBalanced returns a factory that wraps upstream's plugin.
 func NewBalanced(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		plugin, err := scoresNoDevices(upstream)(ctx, args, h)
@@ -71,13 +71,13 @@ func (b *Balanced) Score(
 	return b.BalancedAllocation.Score(ctx, state, pod, node)
 }
 
-// balance returns upstream's score for two resources or fewer: 50 to 100, by whether the pod brings the fractions of
-// them that are taken nearer to each other. without is what evenness says of the node as it is.
+// balance returns upstream's score for at most two resources, 50 to 100. It is higher if the pod makes the used
+// fractions of the resources more equal. without is the evenness of the node as it is.
 func (s *shares) balance(node *row, without int64) int64 {
 	return fwk.MaxScore/2 + (fwk.MaxScore/2+s.evenness(node)-without)/2
 }
 
-// without returns the shares of a pod that requests nothing.
+// without returns the shares of a pod without requests.
 func (s *shares) without() *shares {
 	none := &shares{of: slices.Clone(s.of)}
 	for i := range none.of {
@@ -86,8 +86,8 @@ func (s *shares) without() *shares {
 	return none
 }
 
-// evenness is 100 if equal fractions of the resources would be taken with the pod on the node, and 50 for all of one
-// resource and nothing of the other.
+// evenness is 100 if the pod leaves equal fractions of both resources in use on the node. It is 50 if it leaves all of
+// one resource and nothing of the other in use.
 func (s *shares) evenness(node *row) int64 {
 	var fractions [2]float64
 	n := 0

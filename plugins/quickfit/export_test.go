@@ -1,7 +1,7 @@
 package quickfit
 
-// MaxNames is for tests.
+// MaxNames exports maxNames to tests.
 const MaxNames = maxNames
 
-// Names returns how many extended resources the ledger keeps.
+// Names returns the number of extended resources in the ledger.
 func (f *Fit) Names() int { return len(f.ledger.names) }

@@ -8,53 +8,53 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Bounds of groups of nodes (framework.GroupSurveyor of Rollcall). A group has the least or the most of each column of
-// the ledger. The highest score that a pod can get on a node of the group follows from these as the score of one node
-// follows from its amounts: it takes, for each amount, the end that makes the score highest. Two fractions that are
-// computed in another order can differ by some parts in 10^15, so margin is added before a score is cut to a whole
-// number.
+// This file bounds the scores of groups of nodes (framework.GroupSurveyor). A group has the least or the most of each
+// column of the ledger. The score of one node follows from its amounts. The highest score in the group follows in the
+// same way from the group's amounts: for each amount the bound uses the end that makes the score highest. Fractions
+// that are computed in another order can differ by some parts in 10^15, so margin is added before a score is rounded
+// down.
 //
-// Example: of two nodes one has 40 % of its CPU left and 10 % of its memory, the other one 20 % and 30 %. A pod that
-// takes 10 % of each is scored (30+0)/2 = 15 and (10+20)/2 = 15. The bound is (30+20)/2 = 25.
+// Example: one node has 40 % of its CPU and 10 % of its memory free, and another one 20 % and 30 %. For a pod that
+// takes 10 % of each, their scores are (30+0)/2 = 15 and (10+20)/2 = 15. The bound is (30+20)/2 = 25.
 
-// margin is more than what rounding can make of a hundred times a sum of a few fractions.
+// margin exceeds the rounding error of a hundred times a sum of a few fractions.
 const margin = 1e-9
 
-// largest is the largest amount of which bounds are computed: all smaller whole numbers are float64s, and a hundred
-// times such a number is an int64.
+// largest is the largest amount with bounds. All smaller integers are exact as float64s, and a hundred times such a
+// number fits into an int64.
 const largest = 1 << 53
 
-// groups are the nodes of a ledger in groups. Columns are by group, and made when they are asked for first. Nodes may
-// have changed by then: those are of no matter, and only make what is said of the others less exact.
+// groups has the nodes of a ledger in groups. It computes a column of the groups when it is first needed. Nodes that
+// have changed since grouping do not matter: they only make the bounds of the others weaker.
 type groups struct {
 	places []int32
 	size   int
 
-	pods  []int64 // the least that nodes have of it, as the next ones
+	pods  []int64 // the least value on the group's nodes; so are the next ones
 	left  [kinds][]int64
 	free  map[v1.ResourceName][]int64
 	of    [kinds]*bounds
 	even  []int64
-	tilts []tilt // nil: not asked for yet
+	tilts []tilt // nil: not computed yet
 }
 
-// bounds are what the nodes of each group have of a resource.
+// bounds has the bounds of one resource, by group.
 type bounds struct {
-	exact       bool      // all amounts are from 0 to largest
+	exact       bool      // all amounts are between 0 and largest
 	least, most []int64   // allocatable
-	left        []float64 // the most that is not taken, as a fraction
+	left        []float64 // the largest free fraction
 }
 
-// tilt is by how much more of the first of two resources is taken than of the second one, as fractions: the least and
-// the most in a group.
+// tilt has the bounds of a difference in a group: the used fraction of the first resource minus the used fraction of
+// the second.
 type tilt struct{ least, most float64 }
 
-// set takes note of which nodes are in which group.
+// set stores the grouping of the nodes.
 func (g *groups) set(places []int32, size int) {
 	*g = groups{places: places, size: size, free: map[v1.ResourceName][]int64{}}
 }
 
-// n is how many groups there are.
+// n returns the number of groups.
 func (g *groups) n() int {
 	if g.size == 0 {
 		return 0
@@ -65,7 +65,7 @@ func (g *groups) n() int {
 // group returns the places of a group.
 func (g *groups) group(i int) []int32 { return g.places[i*g.size : min((i+1)*g.size, len(g.places))] }
 
-// least and most return, by group, the least and the highest number of the column.
+// least and most return the smallest and the largest number of the column, by group.
 func (g *groups) least(column []int64) []int64 {
 	return g.fold(column, func(a, b int64) int64 { return min(a, b) })
 }
@@ -86,7 +86,8 @@ func (g *groups) fold(column []int64, with func(a, b int64) int64) []int64 {
 	return out
 }
 
-// needs is requests.needs for groups instead of nodes; free has what is free on nodes of the pod's extended resources.
+// needs is requests.needs for groups instead of nodes. free has the free amounts of the pod's extended resources, by
+// node.
 func (g *groups) needs(l *ledger, r *requests, free [][]int64) []need {
 	if g.pods == nil {
 		g.pods = g.least(l.pods)
@@ -108,7 +109,7 @@ func (g *groups) needs(l *ledger, r *requests, free [][]int64) []need {
 	return needs
 }
 
-// leastFree returns, by group, how much of the resource is not requested on any node, at the least.
+// leastFree returns, by group, the smallest free amount of the resource on any node.
 func (g *groups) leastFree(l *ledger, resource kind) []int64 {
 	if g.left[resource] == nil {
 		g.left[resource] = g.least(l.of[resource].free)
@@ -116,7 +117,7 @@ func (g *groups) leastFree(l *ledger, resource kind) []int64 {
 	return g.left[resource]
 }
 
-// boundsOf returns what the groups have of the resource.
+// boundsOf returns the bounds of the resource.
 func (g *groups) boundsOf(l *ledger, resource kind) *bounds {
 	if g.of[resource] != nil {
 		return g.of[resource]
@@ -136,8 +137,8 @@ func (g *groups) boundsOf(l *ledger, resource kind) *bounds {
 
 func isExact(amount int64) bool { return amount >= 0 && amount <= largest }
 
-// tiltsOf returns by how much more of the first resource is taken, by group. Which two resources they are is a matter
-// of the plugin's arguments, and so the same for all pods.
+// tiltsOf returns the tilt of each group. The two resources come from the plugin's arguments, so they are the same for
+// all pods.
 func (g *groups) tiltsOf(l *ledger, first, second kind) []tilt {
 	if g.tilts != nil {
 		return g.tilts
@@ -156,7 +157,7 @@ func (g *groups) tiltsOf(l *ledger, first, second kind) []tilt {
 	return g.tilts
 }
 
-// taken is which fraction of a resource is taken.
+// taken returns the used fraction of a resource.
 func taken(asked, has int64) float64 { return min(float64(asked)/float64(max(has, 1)), 1) }
 
 // GroupNodes implements framework.GroupSurveyor of Rollcall.
@@ -174,7 +175,7 @@ func (f *Fit) GroupFilter(state fwk.CycleState, pass []bool) bool {
 	for _, s := range r.scalars {
 		at := slices.Index(l.names, s.name)
 		if at < 0 {
-			return false // no node has been asked for it yet
+			return false // no pod has requested it yet
 		}
 		free = append(free, l.free[at])
 	}
@@ -191,7 +192,7 @@ func (f *Fit) GroupFilter(state fwk.CycleState, pass []bool) bool {
 	return true
 }
 
-// GroupScore implements framework.GroupSurveyor of Rollcall. It knows of the strategy LeastAllocated.
+// GroupScore implements framework.GroupSurveyor of Rollcall, for the strategy LeastAllocated.
 func (f *Fit) GroupScore(state fwk.CycleState, most []int64) bool {
 	l, g := &f.ledger, &f.ledger.groups
 	data, err := state.Read(leftKey)
@@ -213,7 +214,7 @@ func (f *Fit) GroupScore(state fwk.CycleState, most []int64) bool {
 		b := g.boundsOf(l, share.resource)
 		for i := range most {
 			if b.least[i] == 0 {
-				most[i] += fwk.MaxScore * share.weight // a node without it is scored by the others, 100 at the most
+				most[i] += fwk.MaxScore * share.weight // a node without it scores by the others, at most 100
 			} else if left := b.left[i] - float64(share.amount)/float64(b.most[i]); left > 0 {
 				most[i] += int64(left*float64(fwk.MaxScore)+margin) * share.weight
 			}
@@ -225,9 +226,9 @@ func (f *Fit) GroupScore(state fwk.CycleState, most []int64) bool {
 	return true
 }
 
-// ArrangeNodes implements framework.Arranger of Rollcall. Nodes are alike if about as much is free of their extended
-// resources, and the same fractions of CPU and memory. Those with the same extended resources are sorted by CPU into
-// strips, and each strip is sorted by memory: so a group is a patch that is about as wide as it is high.
+// ArrangeNodes implements framework.Arranger of Rollcall. Nodes are similar if they have similar free amounts of
+// extended resources, and similar free fractions of CPU and memory. It divides the nodes with similar extended
+// resources into strips by CPU, and sorts each strip by memory. So a group is a patch about as wide as high.
 func (f *Fit) ArrangeNodes(places []int32, size int) {
 	l := &f.ledger
 	keys := make([]uint64, len(places))
@@ -251,7 +252,7 @@ func (f *Fit) ArrangeNodes(places []int32, size int) {
 	}
 }
 
-// sortByMemory sorts keys, which end with places.
+// sortByMemory sorts keys by memory. The lower bits of a key are a place.
 func (l *ledger) sortByMemory(keys []uint64) {
 	for i, key := range keys {
 		at := int32(uint32(key))
@@ -260,15 +261,14 @@ func (l *ledger) sortByMemory(keys []uint64) {
 	slices.Sort(keys)
 }
 
-// stripOf returns how many of that many nodes are to be in a strip, so that there are about as many strips as groups in
-// a strip.
+// stripOf returns the number of nodes in a strip, so that there are about as many strips as groups in a strip.
 func stripOf(nodes, size int) int {
 	groups := math.Sqrt(float64(nodes) / float64(size))
 	return size * max(1, int(math.Ceil(groups)))
 }
 
-// kindOf sums up in 15 bits what is free of the first five extended resources on a node, of each 0, 1, 2 or 3, 4 to 7,
-// or more.
+// kindOf describes the free amounts of the node's first five extended resources in 15 bits: 0, 1, 2 to 3, 4 to 7, and
+// so on.
 func (l *ledger) kindOf(at int32) (kind uint64) {
 	for _, free := range l.free[:min(len(l.names), 5)] {
 		bits := 0
@@ -280,7 +280,7 @@ func (l *ledger) kindOf(at int32) (kind uint64) {
 	return kind
 }
 
-// freeOf returns in 16 bits which fraction of the resource is free.
+// freeOf returns the free fraction of the resource in 16 bits.
 func (l *ledger) freeOf(resource kind, at int32) uint64 {
 	of := &l.of[resource]
 	if of.has[at] <= 0 || of.counted[at] >= of.has[at] {
@@ -295,11 +295,11 @@ func (b *Balanced) GroupNodes(places []int32, size int) { b.ledger.groups.set(pl
 // GroupFilter implements framework.GroupSurveyor of Rollcall: the plugin filters nothing.
 func (b *Balanced) GroupFilter(fwk.CycleState, []bool) bool { return false }
 
-// GroupScore implements framework.GroupSurveyor of Rollcall. It knows of two resources.
+// GroupScore implements framework.GroupSurveyor of Rollcall, for two resources.
 //
-// On a node with room for the pod, or if the pod asks for nothing of a resource, the fraction of it that would be taken
-// is the one that is taken and the pod's: so by how much more is taken of the first resource than of the second one is
-// the sum of what it is now and of what the pod adds. Without room the fraction is cut to 1, and nothing is said.
+// If a node has room for the pod, the fraction used with the pod is the sum of the used fraction and the pod's
+// fraction. This also holds for a resource that the pod does not request. So the tilt with the pod is the sum of the
+// node's tilt and the pod's. Without room the fraction is cut to 1, and there is no bound.
 func (b *Balanced) GroupScore(state fwk.CycleState, most []int64) bool {
 	l, g := &b.ledger, &b.ledger.groups
 	data, err := state.Read(balanceKey)
@@ -323,7 +323,7 @@ func (b *Balanced) GroupScore(state fwk.CycleState, most []int64) bool {
 		if hasX.least[i] > 0 && hasY.least[i] > 0 && fits(x.amount, freeX[i]) && fits(y.amount, freeY[i]) {
 			least := tilts[i].least + ofX/float64(hasX.most[i]) - ofY/float64(hasY.least[i])
 			highest := tilts[i].most + ofX/float64(hasX.least[i]) - ofY/float64(hasY.most[i])
-			off := max(least, -highest, 0) // the least by which the pod leaves a node uneven
+			off := max(least, -highest, 0) // the pod leaves every node at least this uneven
 			even = int64((1-off/2)*float64(fwk.MaxScore) + margin)
 		}
 		most[i] = fwk.MaxScore/2 + (fwk.MaxScore/2+even-g.even[i])/2

@@ -47,7 +47,7 @@ func newGroupedNodes(t *testing.T, seed uint64, args runtime.Object, node func(*
 	return w
 }
 
-// group groups the nodes anew.
+// group groups the nodes again.
 func (w *groupedNodes) group() {
 	clear(w.loose)
 	w.size = 1 + w.g.IntN(4)*w.g.IntN(4) // often 1
@@ -64,7 +64,7 @@ func (w *groupedNodes) group() {
 	w.groups.GroupNodes(w.places, w.size)
 }
 
-// change has pods come and go on some nodes, or nodes change their size.
+// change adds and removes pods on some nodes, and changes the size of nodes.
 func (w *groupedNodes) change(step int, node func(*rand.Rand, int) fwk.NodeInfo) {
 	var changed []int32
 	for range w.g.IntN(5) {
@@ -84,7 +84,7 @@ func (w *groupedNodes) change(step int, node func(*rand.Rand, int) fwk.NodeInfo)
 	w.groups.ReadNodes(w.nodes, changed)
 }
 
-// ask returns what the plugin answers for each node; no scores if it scores none for the pod.
+// ask returns the plugin's answer for each node. It returns no scores if the plugin does not score the pod.
 func (w *groupedNodes) ask(p *v1.Pod) (state fwk.CycleState, pass []bool, scores []int64) {
 	state = upstream.NewCycleState()
 	if filter, ok := w.plugin.(fwk.PreFilterPlugin); ok {
@@ -110,7 +110,7 @@ func (w *groupedNodes) ask(p *v1.Pod) (state fwk.CycleState, pass []bool, scores
 
 func (w *groupedNodes) every() []int32 { return slices.Sorted(slices.Values(w.places)) }
 
-// compare checks what is said of groups for the pod with what is said of each node.
+// compare checks the answers about groups for the pod against the answers about each node.
 func (w *groupedNodes) compare(p *v1.Pod) {
 	state, pass, scores := w.ask(p)
 	groups := (len(w.places) + w.size - 1) / w.size
@@ -170,7 +170,7 @@ func (w *groupedNodes) compareFilter(p *v1.Pod, pass, passed []bool) {
 	}
 }
 
-// anyNode returns a node with any amounts, pods on it, and sometimes less of a resource than they take.
+// anyNode returns a node with any amounts and with pods, sometimes with less of a resource than they use.
 func anyNode(g *rand.Rand, i int) fwk.NodeInfo {
 	node := &v1.Node{}
 	node.Name = fmt.Sprint("n", i)
@@ -179,7 +179,7 @@ func anyNode(g *rand.Rand, i int) fwk.NodeInfo {
 	return withPods(g, node, func(name string) *v1.Pod { return pod(g, name, 8) })
 }
 
-// likeNode returns a node like most: it has much of all, and is more or less full.
+// likeNode returns a typical node: it has much of everything and is more or less full.
 func likeNode(g *rand.Rand, i int) fwk.NodeInfo {
 	node := &v1.Node{}
 	node.Name = fmt.Sprint("n", i)
@@ -191,7 +191,7 @@ func likeNode(g *rand.Rand, i int) fwk.NodeInfo {
 	return withPods(g, node, func(name string) *v1.Pod { return likePod(g, name) })
 }
 
-// likePod returns a pod for such nodes, that takes a quarter of one at the most, and is like no other.
+// likePod returns a pod for such nodes, with distinct requests of at most a quarter of a node.
 func likePod(g *rand.Rand, name string) *v1.Pod {
 	p := pod(g, name, 1)
 	p.Spec.Overhead, p.Spec.Containers = nil, p.Spec.Containers[:1]
@@ -222,8 +222,8 @@ func withPods(g *rand.Rand, node *v1.Node, pod func(name string) *v1.Pod) fwk.No
 	return info
 }
 
-// No node of a group is scored above the group's bound, and a group is said to have room exactly if all of its nodes
-// have, of those that have not changed since they were grouped.
+// No node of a group has a score above the group's bound. GroupFilter passes a group exactly if all of its nodes have
+// room. Nodes that have changed since grouping do not count.
 func TestGroupsBoundTheirNodes(t *testing.T) {
 	for _, test := range scoredBy {
 		for name, node := range map[string]func(*rand.Rand, int) fwk.NodeInfo{"any": anyNode, "alike": likeNode} {
@@ -266,7 +266,7 @@ func (w *groupedNodes) checkVariety(test string, alike bool, pods int) {
 	}
 }
 
-// A score that Score may not give must come to light, and an amount that a float64 is not exact for bounds nothing.
+// A score out of range must be reported. An amount that is not exact as a float64 has no bounds.
 func TestGroupsWithStrangeAmountsAreNotBounded(t *testing.T) {
 	for _, args := range []runtime.Object{
 		fitArgs(config.LeastAllocated, "cpu", "memory"), balancedArgs("cpu", "memory"),

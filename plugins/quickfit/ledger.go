@@ -9,45 +9,46 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// ledger keeps the amounts of the nodes side by side, in columns by the order of their list. A node's amounts are valid
-// for the NodeInfo with the same generation: no other content of any node ever has it. The ledger is only a memo.
+// ledger has the amounts of the nodes in columns, in the order of their list. A node's amounts are valid for the
+// NodeInfo with the same generation, because no other content of any node has that generation. The ledger is only a
+// memo.
 type ledger struct {
-	generation []int64 // 0: of no node
-	pods       []int64 // how many more pods the node may have
-	even       []int64 // with none: the node's evenness
+	generation []int64 // 0: no node
+	pods       []int64 // the number of pods that the node can still take
+	even       []int64 // the node's evenness for the pod none
 	of         [kinds]columns
-	names      []v1.ResourceName // the extended resources that were asked for
-	free       [][]int64         // what is free of each of them
+	names      []v1.ResourceName // the extended resources that pods have requested
+	free       [][]int64         // the free amount of each of them
 
-	none   *shares // of a pod that requests nothing, for even; nil if nobody asks
-	broken bool    // a node was of a kind that the ledger does not know
+	none   *shares // a pod without requests, for even; nil if not needed yet
+	broken bool    // some node has a form that the ledger cannot store
 	groups groups
 	every  []int32 // the places of all nodes
 }
 
-// columns are the amounts of a resource, by node.
+// columns has the amounts of one resource, by node.
 type columns struct {
 	has     []int64   // allocatable
-	asked   []int64   // taken by what containers request
+	asked   []int64   // the sum of containers' requests
 	free    []int64   // has - asked
-	counted []int64   // taken, with the least of cpu and memory that a container counts for
-	inverse []float64 // 1/has; 0 if has is 0, or if percent cannot do with it
+	counted []int64   // the same, with upstream's minimum of cpu and memory for a container
+	inverse []float64 // 1/has; 0 if has is 0, or if percent cannot use it
 }
 
 // row is one node.
 type row struct {
 	generation int64
-	pods       int64        // how many more pods the node may have
+	pods       int64        // the number of pods that the node can still take
 	has        [kinds]int64 // allocatable, by resource
-	asked      [kinds]int64 // taken by what containers request
-	counted    [kinds]int64 // taken, with the least of cpu and memory that a container counts for
+	asked      [kinds]int64 // the sum of containers' requests
+	counted    [kinds]int64 // the same, with upstream's minimum of cpu and memory for a container
 }
 
-// maxNames bounds the extended resources that a ledger keeps. A cluster has a few; when pods request more, it starts
-// again with none.
+// maxNames bounds the extended resources of a ledger. A cluster has a few. When pods request more, the ledger starts
+// again without any.
 const maxNames = 16
 
-// columnsOf returns the free amounts of the resources that a pod requests; ok is false if it requests too many.
+// columnsOf returns the free amounts of the resources that a pod requests. ok is false if there are too many.
 func (l *ledger) columnsOf(scalars []scalar, nodes []fwk.NodeInfo) (free [][]int64, ok bool) {
 	if len(scalars) > maxNames {
 		return nil, false
@@ -77,7 +78,7 @@ func (l *ledger) columnsOf(scalars []scalar, nodes []fwk.NodeInfo) (free [][]int
 	return free, !l.broken
 }
 
-// size makes room for that many nodes. If there were others, all of them are to be read again.
+// size allocates the columns for that many nodes. If the number has changed, all nodes are read again.
 func (l *ledger) size(nodes int) {
 	for len(l.free) < len(l.names) {
 		l.free = append(l.free, make([]int64, nodes))
@@ -104,14 +105,14 @@ func (l *ledger) size(nodes int) {
 
 func sized[T any](list []T, length int) []T { return slices.Grow(list[:0], length)[:length] }
 
-// read brings the ledger up to date with all nodes. It returns false if one of them is of a kind that it does not know.
+// read updates the ledger from all nodes. It returns false if it cannot store one of them.
 func (l *ledger) read(nodes []fwk.NodeInfo) bool {
 	l.size(len(nodes))
 	l.readAt(nodes, l.every)
 	return !l.broken
 }
 
-// readAt brings the ledger up to date with the nodes at places, or with all if there are other nodes than before.
+// readAt updates the ledger from the nodes at places, or from all nodes if their number has changed.
 func (l *ledger) readAt(nodes []fwk.NodeInfo, places []int32) {
 	if len(l.generation) != len(nodes) {
 		l.size(len(nodes))
@@ -173,15 +174,15 @@ func (l *ledger) row(at int32) row {
 
 // inverse returns 1/has for percent, or 0 if percent could be wrong with it.
 func inverse(has int64) float64 {
-	const exact = 1 << 53 // whole numbers up to it are float64s
+	const exact = 1 << 53 // integers up to it are exact as float64s
 	if has <= 0 || has > exact/fwk.MaxScore {
 		return 0
 	}
 	return 1 / float64(has)
 }
 
-// percent returns part*100/has, whole, for has other than 0. Multiplying takes half the time of dividing. The quotient
-// is at most 100 and wrong by less than 1, and the remainder corrects it: see TestPercentDividesExactly.
+// percent returns part*100/has rounded down, for has other than 0. Multiplying takes half the time of dividing. The
+// quotient is at most 100 and wrong by less than 1, and the remainder corrects it: see TestPercentDividesExactly.
 func percent(part, has int64, inverse float64) int64 {
 	if inverse == 0 || uint64(part) > uint64(has) {
 		return part * fwk.MaxScore / has
@@ -275,7 +276,7 @@ func (f *Fit) SurveyScoreAt(state fwk.CycleState, _ []fwk.NodeInfo, places []int
 	return true
 }
 
-// leftOfTwo is shares.left, not most, for two resources. It returns false if some node does not have them.
+// leftOfTwo computes shares.left with most false, for two resources. It returns false if some node does not have them.
 func (l *ledger) leftOfTwo(s *shares, places []int32, scores []int64) bool {
 	a, b := &s.of[0], &s.of[1]
 	of, and := &l.of[a.resource], &l.of[b.resource]
@@ -322,7 +323,8 @@ func (b *Balanced) SurveyScoreAt(state fwk.CycleState, nodes []fwk.NodeInfo, pla
 		return false
 	}
 	s, l := data.(*shares), &b.ledger
-	if l.none == nil { // which resources they are is a matter of the arguments, and so the same for all pods
+	// The arguments determine its resources, so they are the same for all pods.
+	if l.none == nil {
 		l.none = s.without()
 		clear(l.generation)
 		l.read(nodes)
@@ -340,7 +342,7 @@ func (b *Balanced) SurveyScoreAt(state fwk.CycleState, nodes []fwk.NodeInfo, pla
 	return true
 }
 
-// balanceOfTwo is shares.balance for two resources. It returns false if some node does not have them.
+// balanceOfTwo computes shares.balance for two resources. It returns false if some node does not have them.
 func (l *ledger) balanceOfTwo(s *shares, places []int32, scores []int64) bool {
 	a, b := &s.of[0], &s.of[1]
 	of, and := &l.of[a.resource], &l.of[b.resource]

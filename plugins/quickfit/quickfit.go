@@ -1,11 +1,16 @@
-// Package quickfit is kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation, under their names. It
-// answers two questions itself: whether a node has enough for a pod, and how much would be left. kube-scheduler's
-// plugins compute the amounts that a pod counts for, word the refusals, and do everything else. Tests compare the
-// answers.
+// Package quickfit has faster versions of kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation, under
+// the same names.
 //
-// Upstream is slow here. For every node its Filter matches the names of extended resources with regular expressions and
-// allocates a list of the lacking resources, and its Score allocates three lists. A cycle whose pod is like no other
-// would spend most of its time there.
+// It owns two computations: whether a node has enough for a pod, and the score from the amounts that would be left. It
+// never computes a pod's requests or words a refusal: it calls kube-scheduler's plugins for that and for everything
+// else. Tests compare the answers.
+//
+// Upstream is slow at these computations. For every node its Filter matches the names of extended resources with
+// regular expressions and allocates a list of the lacking resources, and its Score allocates three lists. A cycle whose
+// pod has a template of its own would spend most of its time there.
+//
+// Read quickfit.go and balanced.go for the plugins, ledger.go for the memo of all nodes, groups.go for the bounds of
+// groups of nodes, and scoring.go and signing.go for two differences from upstream.
 package quickfit
 
 import (
@@ -32,7 +37,7 @@ type Fit struct {
 	ledger    ledger
 }
 
-// Upstream's keys in the cycle's state, and ours.
+// Keys in the cycle's state, upstream's and ours.
 const (
 	requestsKey         fwk.StateKey = "PreFilter" + noderesources.Name
 	fitScoringKey       fwk.StateKey = "PreScore" + noderesources.Name
@@ -40,10 +45,10 @@ const (
 	podKey              fwk.StateKey = "quickfit/requests"
 	leftKey             fwk.StateKey = "quickfit/left"
 	balanceKey          fwk.StateKey = "quickfit/balance"
-	podRequestsOfStates              = "podRequests" // the field of upstream's states that has the amounts
+	podRequestsOfStates              = "podRequests" // the field with the amounts in upstream's states
 )
 
-// New returns a factory that makes the plugin around the one that upstream's factory makes.
+// New returns a factory that wraps upstream's plugin.
 func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		plugin, err := scoresNoDevices(upstream)(ctx, args, h)
@@ -62,7 +67,7 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 	}
 }
 
-// requests are a pod's requests: upstream's amounts in another form. Nobody changes them.
+// requests has a pod's requests: upstream's amounts in another form. It does not change.
 type requests struct {
 	of      [kinds]int64
 	scalars []scalar
@@ -93,7 +98,7 @@ func (f *Fit) PreFilter(
 					ephemeral: amounts.GetEphemeralStorage(),
 				},
 			}
-			// any order: all of them have to be there
+			// any order: all of them must exist
 			for name, amount := range amounts.GetScalarResources() {
 				r.scalars = append(r.scalars, scalar{name, amount})
 			}
@@ -113,8 +118,8 @@ func (f *Fit) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nod
 	return f.Fit.Filter(ctx, state, pod, node)
 }
 
-// on reports whether the node has enough of everything. Upstream refuses no such node: whatever its arguments and
-// feature gates, they only let it ask for less.
+// on reports whether the node has enough of every resource. Upstream never refuses such a node, because its arguments
+// and feature gates can only lower the requests.
 func (r *requests) on(node *framework.NodeInfo) bool {
 	has, used := node.Allocatable, node.Requested
 	if len(node.Pods)+1 > has.AllowedPodNumber || lacks(r.of[cpu], has.MilliCPU, used.MilliCPU) ||
@@ -157,8 +162,7 @@ func (f *Fit) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node
 
 func (f *Fit) most() bool { return f.strategy == config.MostAllocated }
 
-// shares are the amounts that a pod counts for when nodes are scored, of resources that every node has. Nobody changes
-// them.
+// shares has the amounts with which a pod counts in scores, for resources that every node has. It does not change.
 type shares struct {
 	of []share
 }
@@ -175,14 +179,14 @@ const (
 	cpu kind = iota
 	memory
 	ephemeral
-	kinds // how many there are
+	kinds // the number of kinds
 )
 
 // Clone implements fwk.StateData.
 func (s *shares) Clone() fwk.StateData { return s }
 
-// sharesOf returns the amounts that upstream's PreScore has left under the key; nil if it takes more than them to score
-// the pod.
+// sharesOf returns the amounts that upstream's PreScore has stored under the key. It returns nil if they are not enough
+// to score the pod.
 func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.ResourceSpec) *shares {
 	data, err := state.Read(key)
 	if err != nil {
@@ -217,8 +221,8 @@ func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.Resourc
 	return s
 }
 
-// left returns the score by upstream's strategy LeastAllocated, or MostAllocated: the weighted mean over the resources
-// that the node has of the percentage that would be free, or taken.
+// left returns the score of upstream's strategy LeastAllocated, or MostAllocated if most is set. It is the weighted
+// mean, over the resources that the node has, of the percentage that would be free, or used.
 func (s *shares) left(node *row, most bool) int64 {
 	var sum, weights int64
 	for i := range s.of {

@@ -56,7 +56,7 @@ func pod(g *rand.Rand, name string, most int64) *v1.Pod {
 	return p
 }
 
-// What the plugin says of a node is what upstream's says.
+// The plugin gives the same answers about a node as upstream's.
 func TestItAnswersAsUpstreamDoes(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	args := &config.NodeResourcesFitArgs{

@@ -10,12 +10,12 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// Upstream scores the devices of an extended resource that stands for a DeviceClass, if its arguments name the
-// resource, by the answers of CEL selectors that it keeps for a driver, pool and device for as long as the process
-// lives: they depend on what the device was when it was looked at first, and so on when the process began. So what
-// scores is told of no such resource: of those, only what nodes have in their allocatable counts.
+// Upstream scores the devices of an extended resource that maps to a DeviceClass, if its arguments name the resource.
+// It uses answers of CEL selectors that it keeps for each driver, pool and device as long as the process lives. They
+// depend on the device's state at the first use, and so on the start of the process. A replay could not repeat that. So
+// scorers see no such resource: they count only the amounts in a node's allocatable.
 
-// scoresNoDevices returns a factory whose plugin scores no devices. What it filters, and its hints, know of them.
+// scoresNoDevices returns a factory whose plugin scores no devices. Its Filter and its hints still see them.
 func scoresNoDevices(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		while := &handle{Handle: h, making: true} // what scores asks for its manager once, when it is made
@@ -38,7 +38,7 @@ func (h *handle) SharedDRAManager() fwk.SharedDRAManager {
 	return manager
 }
 
-// withoutResources is a manager that knows of no resource that stands for devices.
+// withoutResources is a manager without resources that map to devices.
 type withoutResources struct{ fwk.SharedDRAManager }
 
 // DeviceClassResolver implements fwk.SharedDRAManager.

@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/quickfit"
 )
 
-// standing is a handle with a manager of devices by which every resource stands for a class. It has nothing else: who
-// asks for claims or slices panics.
+// standing is a handle whose device manager maps every resource to a class. It has nothing else, so a request for
+// claims or slices panics.
 type standing struct{ fwk.Handle }
 
 func (standing) SharedDRAManager() fwk.SharedDRAManager { return manager{} }
@@ -33,8 +33,8 @@ func (resolver) GetDeviceClass(v1.ResourceName) *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{}
 }
 
-// What scores is told of no resource that stands for devices, and so looks at none, although it is to score one. What
-// filters is told of them: a node without the resource has it as devices.
+// The scorer sees no resource that maps to devices and reads none, although its arguments name one. Filter does see it:
+// a node without the resource has it as devices.
 func TestDevicesAreFilteredAndNotScored(t *testing.T) {
 	const gpu = "example.com/gpu"
 	scored := []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: gpu, Weight: 1}}

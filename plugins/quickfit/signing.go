@@ -5,11 +5,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Upstream signs every pod but one that requests an extended resource of a DeviceClass. To find out it adds up the
-// pod's requests, twice in each plugin, which is a twentieth of the time that a pod takes that is like no other.
+// Upstream signs every pod except one that requests an extended resource of a DeviceClass. To check that it adds up the
+// pod's requests, twice in each plugin. That is a twentieth of the time for a pod whose template is new.
 
-// signsWith returns a function that reports whether upstream's SignPod would succeed: no resource that the pod names
-// stands for a DeviceClass. It may say no for a pod that requests nothing of the resource.
+// signsWith returns a function that reports whether upstream's SignPod would succeed: no resource in the pod maps to a
+// DeviceClass. It may return false for a pod that names the resource with an amount of 0.
 func signsWith(h fwk.Handle) func(pod *v1.Pod) bool {
 	return func(pod *v1.Pod) bool {
 		manager := h.SharedDRAManager()

@@ -37,8 +37,8 @@ func (gpuResolver) GetDeviceClass(name v1.ResourceName) *resourcev1.DeviceClass 
 	return nil
 }
 
-// A pod that is said to be signed is signed by upstream's plugin, and one that names no resource of a DeviceClass is
-// said to be.
+// If WouldSign returns true, upstream's plugin signs the pod. It does return true for a pod without resources of a
+// DeviceClass.
 func TestWhoWouldSignDoes(t *testing.T) {
 	h, err := frameworkruntime.NewFramework(t.Context(), nil, nil)
 	if err != nil {

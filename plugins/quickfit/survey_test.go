@@ -22,8 +22,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/quickfit"
 )
 
-// The arguments under which the plugins are compared, and which share of the pods, in percent, is scored the short way
-// under them at the least, and at the most.
+// The arguments under which the plugins are compared, with bounds on the percentage of pods that the fast path scores
+// under them.
 var scoredBy = []struct {
 	name        string
 	args        runtime.Object
@@ -69,8 +69,8 @@ func balancedArgs(names ...string) runtime.Object {
 	return &config.NodeResourcesBalancedAllocationArgs{Resources: list}
 }
 
-// Score and the surveys of all nodes say what upstream's plugins say of each node, while nodes and the pods on them
-// change.
+// Score and the surveys of all nodes give the same answers about each node as upstream's plugins, while nodes and their
+// pods change.
 func TestScoresAndSurveysAreUpstreams(t *testing.T) {
 	for _, test := range scoredBy {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func both(t *testing.T, args runtime.Object) (ours, theirs fwk.Plugin) {
 	return ours, theirs
 }
 
-// surveyed is a world in which both plugins are asked.
+// surveyed is a world for questions to both plugins.
 type surveyed struct {
 	t            *testing.T
 	g            *rand.Rand
@@ -148,7 +148,7 @@ func (w *surveyed) node(i int) fwk.NodeInfo {
 	return info
 }
 
-// change has pods come and go, and nodes change, come and go.
+// change adds and removes pods, and changes, adds and removes nodes.
 func (w *surveyed) change(step int) {
 	changed := w.g.IntN(len(w.nodes))
 	info := w.nodes[changed]
@@ -236,7 +236,7 @@ func (w *surveyed) compare(p *v1.Pod) {
 	}
 }
 
-// comparePlaces asks for some of the nodes, after telling of those that changed.
+// comparePlaces surveys some of the nodes, after ReadNodes for the nodes that have changed.
 func (w *surveyed) comparePlaces(state fwk.CycleState, pass []bool, scores []int64, skip bool) {
 	if w.others {
 		w.changed = w.changed[:0]
@@ -267,7 +267,7 @@ func (w *surveyed) comparePlaces(state fwk.CycleState, pass []bool, scores []int
 	}
 }
 
-// TestALedgerKeepsFewNames has pods ask for ever other resources, many at once among them.
+// TestALedgerKeepsFewNames requests ever new resources, sometimes many at once.
 func TestALedgerKeepsFewNames(t *testing.T) {
 	ours, theirs := both(t, fitArgs(config.LeastAllocated, "cpu", "memory"))
 	w := &surveyed{t: t, g: rand.New(rand.NewPCG(7, 8)), ours: ours, theirs: theirs}

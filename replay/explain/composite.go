@@ -80,7 +80,7 @@ type compositeHistory struct {
 }
 
 func (w *compositeWatch) composite(m *scheduler.Machine) *cluster.Composite {
-	return m.Cluster().CompositePodGroup(w.scan.name.Namespace, w.scan.name.Name)
+	return m.Cluster().Gangs().CompositePodGroup(w.scan.name.Namespace, w.scan.name.Name)
 }
 
 func (w *compositeWatch) begun(m *scheduler.Machine) {
@@ -102,7 +102,7 @@ func (w *compositeWatch) before(m *scheduler.Machine, e eventlog.Entry) {
 // concerns says whether the entry, which is to be applied next, may change how far the composite is.
 func (w *compositeWatch) concerns(m *scheduler.Machine, e eventlog.Entry) bool {
 	member := func(uid types.UID) bool {
-		p := m.Cluster().Pod(uid)
+		p := m.Cluster().Pods().Get(uid)
 		return p != nil && p.Group != nil && w.scan.below[p.Group.Key()]
 	}
 	switch p := e.Payload.(type) {
@@ -117,7 +117,7 @@ func (w *compositeWatch) concerns(m *scheduler.Machine, e eventlog.Entry) bool {
 		return p.Resource != eventlog.Pods || member(p.UID)
 	case *eventlog.Upserted:
 		if pod, ok := p.Object.(*v1.Pod); ok {
-			gang, ok := m.Cluster().GangOf(pod)
+			gang, ok := m.Cluster().Gangs().NameOf(pod)
 			return ok && w.scan.below[gang]
 		}
 	}
@@ -220,7 +220,7 @@ func (w *compositeWatch) levels(x *answer.Composite, m *scheduler.Machine, c *cl
 	if above := c.Above(); above != nil {
 		x.Parent = above.String()
 	}
-	if unit := m.Cluster().UnitOf(c.Namespace, c.Name); unit != nil {
+	if unit := m.Cluster().Gangs().UnitOf(c.Namespace, c.Name); unit != nil {
 		if unit != c {
 			x.Together = unit.String()
 		}

@@ -34,7 +34,7 @@ func (r *rerun) again(rec recorded) *answer.Decision {
 // run.
 func (r *rerun) told(rec recorded, trace *framework.Trace) *answer.Decision {
 	d := rec.decision
-	nodes, _ := r.machine.Cluster().List()
+	nodes, _ := r.machine.Cluster().Nodes().List()
 	x := &answer.Decision{
 		Point: rec.at, Cycle: d.Cycle, Pod: decidedPod(d), Outcome: d.Outcome.String(), Node: d.Node, Score: d.Score,
 		Nodes: len(nodes), Evaluated: d.Evaluated, Feasible: d.Feasible, WaitUntil: answer.Instant(d.WaitUntil),
@@ -45,7 +45,7 @@ func (r *rerun) told(rec recorded, trace *framework.Trace) *answer.Decision {
 		r.addTrace(x, trace)
 	}
 	if rec.failed() {
-		r.addResources(x, r.machine.Cluster().Pod(d.UID), unusable(trace))
+		r.addResources(x, r.machine.Cluster().Pods().Get(d.UID), unusable(trace))
 	}
 	return x
 }
@@ -105,7 +105,7 @@ func (r *rerun) examples(refusal *answer.Refusal, trace *framework.Trace) (nodes
 		return nodes
 	}
 	// A PreFilter plugin names the nodes that it leaves; those that it refused are the others.
-	all, _ := r.machine.Cluster().List()
+	all, _ := r.machine.Cluster().Nodes().List()
 	for _, step := range trace.PreFilter {
 		if step.Plugin != refusal.Plugin || step.AllNodes {
 			continue
@@ -179,7 +179,7 @@ func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(s
 	}
 	c := r.machine.Cluster()
 	if p.Stage == cluster.Bound { // a resize: what it needs has to be on the node that the pod has, beside the others
-		nodes, _ := c.List()
+		nodes, _ := c.Nodes().List()
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n.Node().Name != p.Node })
 		itself := func(o *cluster.Pod) bool { return o == p }
 		x.Resources = resourceUseOn(nodes, c, podNeeds(p), itself, keptFromResize(r.machine, p), unusable)

@@ -53,7 +53,7 @@ func ReasonsAlong(log eventlog.Reader, registry framework.Registry, tell func(m 
 // LeftFor returns, by node, whether all that a pod needs is free there and not kept from it.
 func LeftFor(m *scheduler.Machine, p *cluster.Pod) map[string]bool {
 	left := map[string]bool{}
-	nodes, _ := m.Cluster().List()
+	nodes, _ := m.Cluster().Nodes().List()
 	kept := keptFrom(m, p)
 	for _, n := range nodes {
 		enough := true

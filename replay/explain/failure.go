@@ -63,7 +63,7 @@ func (f *failure) lacksRoom(m *scheduler.Machine, short cluster.Shortfall, gangs
 	*use = answer.ResourceUse{Resource: short.Resource, Needed: short.Needed, Free: short.Free}
 	if kept := keptFromGang(m, gangs...); !kept.nothing() {
 		keepers := holders{}
-		nodes, _ := m.Cluster().List()
+		nodes, _ := m.Cluster().Nodes().List()
 		for _, n := range nodes {
 			allocatable, requested := cluster.AmountOn(n, short.Resource)
 			use.Kept += kept.on(n, short.Resource, max(0, allocatable-requested), keepers)

@@ -66,7 +66,7 @@ type lasting struct {
 }
 
 func (h *gangHistory) gang(m *scheduler.Machine) *cluster.Group {
-	return m.Cluster().Group(h.group.Namespace, h.group.Name)
+	return m.Cluster().Gangs().Named(h.group.Namespace, h.group.Name)
 }
 
 func (h *gangHistory) entityIn(m *scheduler.Machine) *queue.Entity {
@@ -120,7 +120,7 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 			func(g *cluster.Group) bool { return g.Key() == h.group }) {
 			h.cause = fmt.Sprintf("node %s is gone", p.Name)
 		}
-		if pod := m.Cluster().Pod(p.UID); p.Resource == eventlog.Pods && h.isMember(pod) {
+		if pod := m.Cluster().Pods().Get(p.UID); p.Resource == eventlog.Pods && h.isMember(pod) {
 			h.cause, h.ends = lost(m, pod, "was deleted"), isLast(pod, false)
 		}
 	}
@@ -130,13 +130,13 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 func (h *gangHistory) beforeAnyDecision(m *scheduler.Machine, r recorded) {
 	d := r.decision
 	by := h.notePreemption(m, r.at, d)
-	if pod := m.Cluster().Pod(d.UID); h.concerns(m, pod) && !ofResize(pod, d) {
+	if pod := m.Cluster().Pods().Get(d.UID); h.concerns(m, pod) && !ofResize(pod, d) {
 		h.held = pod.Stage == cluster.Waiting
 		h.beforeDecision(m, r, pod)
 		return
 	}
 	for _, uid := range d.Rejected {
-		if pod := m.Cluster().Pod(uid); h.concerns(m, pod) {
+		if pod := m.Cluster().Pods().Get(uid); h.concerns(m, pod) {
 			h.failed(failure{recorded: r, code: answer.BrokenOff, gang: pod.Group.Key(), pod: nameOf(pod.Object),
 				by: by})
 			return
@@ -146,7 +146,7 @@ func (h *gangHistory) beforeAnyDecision(m *scheduler.Machine, r recorded) {
 
 // beforeBindResult looks at what came of a bind.
 func (h *gangHistory) beforeBindResult(m *scheduler.Machine, e eventlog.Entry, p *eventlog.BindResult) {
-	pod := m.Cluster().Pod(p.UID)
+	pod := m.Cluster().Pods().Get(p.UID)
 	failed := p.Outcome == eventlog.BindConflict || p.Outcome == eventlog.BindFailed
 	late := p.Decision != 0 && p.Decision != m.AskedBy(p.UID, scheduler.Bind)
 	if failed && !late && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
@@ -162,7 +162,7 @@ func (h *gangHistory) isMember(p *cluster.Pod) bool {
 }
 
 func (h *gangHistory) beforePod(m *scheduler.Machine, obj *v1.Pod) {
-	pod := m.Cluster().Pod(obj.UID)
+	pod := m.Cluster().Pods().Get(obj.UID)
 	if !h.isMember(pod) {
 		return
 	}
@@ -188,7 +188,7 @@ func isLast(p *cluster.Pod, well bool) bool {
 // lost says what became of a member.
 func lost(m *scheduler.Machine, p *cluster.Pod, how string) string {
 	text := nameOf(p.Object) + " " + how
-	if p.Node != "" && m.Cluster().Node(p.Node) == nil {
+	if p.Node != "" && m.Cluster().Nodes().Object(p.Node) == nil {
 		text += fmt.Sprintf("; its node %s was gone", p.Node)
 	}
 	return text
@@ -243,17 +243,17 @@ func (h *gangHistory) touchedBy(m *scheduler.Machine, at answer.Point, payload e
 	case *eventlog.Tick:
 		return false
 	case *eventlog.Decision:
-		pod := m.Cluster().Pod(p.UID)
+		pod := m.Cluster().Pods().Get(p.UID)
 		if h.concerns(m, pod) && !ofResize(pod, p) {
 			h.decided(m, at, p, pod)
 			return true
 		}
 		return h.decidedElsewhere(m, at, p) || h.loses
 	case *eventlog.BindResult:
-		return h.cause != "" || h.concerns(m, m.Cluster().Pod(p.UID))
+		return h.cause != "" || h.concerns(m, m.Cluster().Pods().Get(p.UID))
 	case *eventlog.Upserted:
 		pod, ok := p.Object.(*v1.Pod)
-		return !ok || h.cause != "" || h.concerns(m, m.Cluster().Pod(pod.UID))
+		return !ok || h.cause != "" || h.concerns(m, m.Cluster().Pods().Get(pod.UID))
 	case *eventlog.Deleted:
 		return p.Resource != eventlog.Pods || h.cause != "" || h.sharesFate(m)
 	}
@@ -286,7 +286,7 @@ func (h *gangHistory) note(m *scheduler.Machine, at answer.Instant) {
 // members counts the gang's own among the pods.
 func (h *gangHistory) members(m *scheduler.Machine, uids []types.UID) (n int) {
 	for _, uid := range uids {
-		if h.isMember(m.Cluster().Pod(uid)) {
+		if h.isMember(m.Cluster().Pods().Get(uid)) {
 			n++
 		}
 	}
@@ -301,7 +301,7 @@ func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry,
 	if !ok || d.Group == "" || last(types.NamespacedName{Namespace: d.Namespace, Name: d.Group}) != e.Seq {
 		return false
 	}
-	return h.concerns(m, m.Cluster().Pod(d.UID))
+	return h.concerns(m, m.Cluster().Pods().Get(d.UID))
 }
 
 // needs keeps every entry while something is pending of the gang, or somebody is let past it. After that only entries
@@ -342,7 +342,7 @@ func (h *gangHistory) notePreemption(m *scheduler.Machine, at answer.Point, d *e
 	x := preemptionOf(m, at, d, h.isMember)
 	switch {
 	case x == nil:
-	case !x.By.Resize && h.concerns(m, m.Cluster().Pod(d.UID)):
+	case !x.By.Resize && h.concerns(m, m.Cluster().Pods().Get(d.UID)):
 		h.preempted.add(x)
 	case x.OwnPods > 0:
 		h.preemptedBy.add(x)

@@ -86,14 +86,14 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	if x.Evicted = h.evicted; !h.was.declared {
 		x.LastMin = h.lastMin
 	}
-	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
+	g := m.Cluster().Gangs().Named(s.name.Namespace, s.name.Name)
 	if g == nil {
 		return x
 	}
 	x.Stage, x.Declared, x.Min = h.stage(g), g.Declared(), g.Min()
 	x.Together = together(g)
 	x.Counts.Ready, x.Counts.Waiting, x.Counts.Assigned = g.Ready(), g.Waiting(), g.Placed()
-	_, ending, _ := m.Cluster().KeptBack(g)
+	_, ending, _ := m.Cluster().Gangs().KeptBack(g)
 	x.Counts.Leaving, x.Counts.EndedWell = g.Leaving()+ending, g.Succeeded()
 	if x.WhenBelow = "Keep"; g.Evicts() {
 		x.WhenBelow = "Evict"
@@ -102,7 +102,7 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	for _, p := range g.Members() {
 		member := answer.GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID,
 			Stage: p.Stage.String(), Node: p.Node,
-			Leaving: p.Leaving() || p.Stage == cluster.Pending && !m.Cluster().MayBePlaced(p)}
+			Leaving: p.Leaving() || p.Stage == cluster.Pending && !p.MayBePlaced()}
 		if p.Stage == cluster.Pending {
 			member.Nominated = m.NominatedNode(p.Object.UID)
 		}

@@ -58,7 +58,7 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 			drawStep(rt, s)
 		}
 		if rapid.Bool().Draw(rt, "all end") {
-			for _, p := range s.Machine().Cluster().AllPods() {
+			for _, p := range s.Machine().Cluster().Pods().All() {
 				s.Step("delete pods " + p.Object.Namespace + "/" + p.Object.Name)
 			}
 		}
@@ -97,10 +97,10 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 					rt.Fatal(err)
 				}
 			}
-			for _, p := range m.Cluster().AllPods() {
+			for _, p := range m.Cluster().Pods().All() {
 				pods[p.Object.Namespace+"/"+p.Object.Name] = true
 			}
-			for _, name := range m.Cluster().GroupNames() {
+			for _, name := range m.Cluster().Gangs().Names() {
 				groups[name.String()] = true
 			}
 		}

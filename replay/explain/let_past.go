@@ -44,7 +44,7 @@ func (p *passers) observe(c *cluster.State, g *cluster.Group, at answer.Point, c
 		*p = passers{open: true, from: at, by: map[holderKey]*answer.Passer{}}
 		p.measure(c, g)
 		for _, member := range g.Members()[:min(1, len(g.Members()))] {
-			p.priority = c.PriorityOf(member.Object)
+			p.priority = c.Gangs().PriorityOf(member.Object)
 		}
 		p.othersTook = p.nothing()
 	}
@@ -53,7 +53,7 @@ func (p *passers) observe(c *cluster.State, g *cluster.Group, at answer.Point, c
 // measure finds out what the gang needs, and of which of that the smallest part is free.
 func (p *passers) measure(c *cluster.State, g *cluster.Group) {
 	_, needs := c.GangNeeds(g)
-	nodes, _ := c.List()
+	nodes, _ := c.Nodes().List()
 	var worst cluster.Shortfall
 	for _, need := range needs {
 		if need.Amount <= 0 || need.Resource == resourcePods {
@@ -87,10 +87,10 @@ func (p *passers) decided(m *scheduler.Machine, at answer.Point, d *eventlog.Dec
 		return
 	}
 	if d.Outcome == eventlog.Scheduled {
-		p.passed(m, m.Cluster().Pod(d.UID), at, state)
+		p.passed(m, m.Cluster().Pods().Get(d.UID), at, state)
 	}
 	for _, uid := range d.Allowed {
-		if pod := m.Cluster().Pod(uid); !own(pod) {
+		if pod := m.Cluster().Pods().Get(uid); !own(pod) {
 			p.passed(m, pod, at, state)
 		}
 	}
@@ -107,7 +107,7 @@ func (p *passers) passed(m *scheduler.Machine, pod *cluster.Pod, at answer.Point
 			p.shrink()
 		}
 		by = &answer.Passer{Kind: key.kind, Name: key.name, First: at, Meanwhile: state.String(), Took: p.nothing(),
-			Priority: m.Cluster().PriorityOf(pod.Object)}
+			Priority: m.Cluster().Gangs().PriorityOf(pod.Object)}
 		p.by[key] = by
 	}
 	by.Pods++

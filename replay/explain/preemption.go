@@ -39,12 +39,12 @@ func mayPreempt(d *eventlog.Decision, uid types.UID) bool {
 // returns nil if the decision preempts nothing.
 func preemptionOf(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, own func(*cluster.Pod) bool,
 ) *answer.Preemption {
-	pod := m.Cluster().Pod(d.UID)
+	pod := m.Cluster().Pods().Get(d.UID)
 	if pod == nil || !preempts(d) {
 		return nil
 	}
 	x := &answer.Preemption{Point: at, By: answer.Preemptor{Pod: decidedPod(d), Nominated: d.Nominated,
-		Priority: m.Cluster().PriorityOf(pod.Object), Resize: ofResize(pod, d)}}
+		Priority: m.Cluster().Gangs().PriorityOf(pod.Object), Resize: ofResize(pod, d)}}
 	if g := pod.Group; g != nil && isGang(m.Queue().Find(d.UID)) && g.Lacking(gang.Assigned) > 0 {
 		x.By.Group = g.String()
 		if c := g.Composite(); c != nil && c.Namespace != "" && gangsLacking(c, gang.Assigned) > 0 {
@@ -52,7 +52,7 @@ func preemptionOf(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, o
 		}
 	}
 	for _, uid := range slices.Concat(d.Victims, turnedAway(m, pod, d)) {
-		victim := m.Cluster().Pod(uid)
+		victim := m.Cluster().Pods().Get(uid)
 		if victim == nil {
 			continue
 		}
@@ -77,7 +77,7 @@ func preemptionOf(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, o
 // turnedAway returns the held pods that the decision releases for its own pod's sake: those of other entities.
 func turnedAway(m *scheduler.Machine, pod *cluster.Pod, d *eventlog.Decision) (uids []types.UID) {
 	for _, uid := range d.Rejected {
-		if p := m.Cluster().Pod(uid); p != nil && p != pod && !admittedTogether(p, pod) {
+		if p := m.Cluster().Pods().Get(uid); p != nil && p != pod && !admittedTogether(p, pod) {
 			uids = append(uids, uid)
 		}
 	}
@@ -95,7 +95,7 @@ func admittedTogether(a, b *cluster.Pod) bool {
 
 func victimOf(m *scheduler.Machine, p *cluster.Pod) answer.Victim {
 	v := answer.Victim{Pod: nameOf(p.Object), UID: p.Object.UID, Node: p.Node,
-		Priority: m.Cluster().PriorityOf(p.Object), Held: p.Stage == cluster.Waiting}
+		Priority: m.Cluster().Gangs().PriorityOf(p.Object), Held: p.Stage == cluster.Waiting}
 	if p.Group != nil {
 		v.Group = p.Group.String()
 	}
@@ -120,7 +120,7 @@ func (p *preemptions) asOf(m *scheduler.Machine, results []*answer.EvictResult) 
 func countRemaining(m *scheduler.Machine, x *answer.Preemption) {
 	x.Remaining = 0
 	for _, uid := range x.UIDs {
-		if p := m.Cluster().Pod(uid); p != nil && p.Node != "" {
+		if p := m.Cluster().Pods().Get(uid); p != nil && p.Node != "" {
 			x.Remaining++
 		}
 	}

@@ -48,7 +48,7 @@ func withinOneOf(m *scheduler.Machine, e *queue.Entity) string {
 	if key.Type != fwk.PodGroupKeyType {
 		return ""
 	}
-	g := m.Cluster().Group(key.Namespace, key.Name)
+	g := m.Cluster().Gangs().Named(key.Namespace, key.Name)
 	if g == nil {
 		return ""
 	}

@@ -26,7 +26,7 @@ func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
 	}
 	var gated, foreign int
 	if g.Pending() > g.Ready() {
-		gated, _, foreign = m.Cluster().KeptBack(g)
+		gated, _, foreign = m.Cluster().Gangs().KeptBack(g)
 	}
 	if (g.Placed() > 0 || h.placed != nil) && g.Ready()+g.Waiting()+gated+foreign == 0 {
 		return "", nil // all that there were have come to something
@@ -51,7 +51,7 @@ func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
 // askedToGo returns the members whose eviction is under way, whether or not they have a node.
 func askedToGo(m *scheduler.Machine, g *cluster.Group) (pods []*cluster.Pod) {
 	for _, p := range g.Members() {
-		evicted := p.Stage == cluster.Pending && p.Object.DeletionTimestamp == nil && !m.Cluster().MayBePlaced(p)
+		evicted := p.Stage == cluster.Pending && p.Object.DeletionTimestamp == nil && !p.MayBePlaced()
 		if evicted || m.AskedBy(p.Object.UID, scheduler.Evict) > 0 {
 			pods = append(pods, p)
 		}

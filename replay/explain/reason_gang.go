@@ -27,7 +27,7 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 		x.Attempts = e.Attempts()
 	}
 	if g.Beyond() {
-		_, deleted, _ := m.Cluster().KeptBack(g)
+		_, deleted, _ := m.Cluster().Gangs().KeptBack(g)
 		x.BeyondMinimum = g.Pending() + g.Waiting() - deleted
 	}
 	if x.KeptOut = h.keptOut(m, g, false); code == answer.Gated && len(x.KeptOut) == 0 {
@@ -115,7 +115,7 @@ func (h *gangHistory) keptOut(m *scheduler.Machine, g *cluster.Group, byGang boo
 		}
 		if p.Object.DeletionTimestamp != nil {
 			add(p, "", "is being deleted")
-		} else if !m.Cluster().MayBePlaced(p) {
+		} else if !p.MayBePlaced() {
 			add(p, "", "is being evicted"+h.evictedBy(p.Object.UID))
 		} else if plugin, message, gated := gateOf(m, p); gated && (byGang || plugin != gangPlugin) {
 			add(p, plugin, message)
@@ -180,7 +180,7 @@ func (h *gangHistory) addWait(x *answer.Reason, m *scheduler.Machine, g *cluster
 // addHolds says which plugins hold members on nodes, and how long at the most.
 func (h *gangHistory) addHolds(w *answer.WaitsFor, m *scheduler.Machine, plugins bool) {
 	m.WaitingPods().Each(func(held *cluster.Wait) bool {
-		if !h.isMember(m.Cluster().Pod(held.Pod.Object.UID)) {
+		if !h.isMember(m.Cluster().Pods().Get(held.Pod.Object.UID)) {
 			return true
 		}
 		if w.Until == 0 || answer.Instant(held.Until) < w.Until {

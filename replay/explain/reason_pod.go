@@ -99,7 +99,7 @@ func (s *podScan) code(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod) answ
 		return answer.NoProfile
 	case x.Terminating:
 		return answer.BeingDeleted
-	case p.Stage == cluster.Pending && !m.Cluster().MayBePlaced(p):
+	case p.Stage == cluster.Pending && !p.MayBePlaced():
 		return answer.BeingEvicted
 	case p.Stage == cluster.Waiting:
 		return answer.HeldByPermit

@@ -78,7 +78,7 @@ func drawStep(t *rapid.T, s *transcripts.Player) {
 	group := func() string { return fmt.Sprintf("g%d", rapid.IntRange(0, 3).Draw(t, "group")) }
 	sample := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
 	var all []string
-	for _, p := range s.Machine().Cluster().AllPods() {
+	for _, p := range s.Machine().Cluster().Pods().All() {
 		all = append(all, p.Object.Namespace+"/"+p.Object.Name)
 	}
 	verbs := []string{"node", "group", "pod", "pod", "pod", "pod", "advance", "composite", "delete nodes",
@@ -199,7 +199,7 @@ func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 
 // doubt says what cannot be true of a reason; "" for nothing.
 func doubt(m *scheduler.Machine, name types.NamespacedName, x *answer.Reason) string {
-	g := m.Cluster().Group(name.Namespace, name.Name)
+	g := m.Cluster().Gangs().Named(name.Namespace, name.Name)
 	if g == nil {
 		if x != nil {
 			return "a gang that is not there has a reason"
@@ -209,7 +209,7 @@ func doubt(m *scheduler.Machine, name types.NamespacedName, x *answer.Reason) st
 	living, withNode := 0, 0
 	for _, p := range g.Members() {
 		switch {
-		case p.Stage == cluster.Waiting, p.Stage == cluster.Pending && m.Cluster().MayBePlaced(p):
+		case p.Stage == cluster.Waiting, p.Stage == cluster.Pending && p.MayBePlaced():
 			living++
 		}
 		if p.Stage != cluster.Pending {
@@ -295,10 +295,10 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 					return
 				}
 				want[name] = x
-				for _, p := range m.Cluster().AllPods() {
+				for _, p := range m.Cluster().Pods().All() {
 					pending[p.Object.Name] = p.Stage == cluster.Pending || p.Stage == cluster.Waiting
 					if p.Stage == cluster.Pending && p.Object.Spec.SchedulerName == v1.DefaultSchedulerName {
-						doomed[p.Object.Name] = !m.Cluster().MayBePlaced(p)
+						doomed[p.Object.Name] = !p.MayBePlaced()
 					}
 				}
 			})

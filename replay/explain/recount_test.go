@@ -64,7 +64,7 @@ func TestEveryAmountIsThatOfTheEntryBesideIt(t *testing.T) {
 			c.answer(x)
 			counted, keptFromGangs = counted+c.n, keptFromGangs+c.keeps
 		}
-		for _, p := range stateAt(rt, s, at).Cluster().AllPods() {
+		for _, p := range stateAt(rt, s, at).Cluster().Pods().All() {
 			x, err := explain.Pod(context.Background(), wholeLog(s.Log()), p.Object.Namespace, p.Object.Name,
 				explain.Options{AtSeq: at})
 			if err != nil {
@@ -131,7 +131,7 @@ func (c *recount) answer(x *answer.Group) {
 	c.reason(x.Reason)
 	c.decision(x.LastFailure)
 	ready, waiting := 0, 0
-	for _, p := range stateAt(c.t, c.s, x.At.Seq).Cluster().AllPods() {
+	for _, p := range stateAt(c.t, c.s, x.At.Seq).Cluster().Pods().All() {
 		switch name, _ := cluster.GroupName(p.Object); {
 		case name.String() != x.Group:
 		case p.Stage == cluster.Waiting:
@@ -201,18 +201,18 @@ func (c *recount) decision(d *answer.Decision) {
 func (c *recount) kept(d *answer.Decision, u answer.ResourceUse) {
 	m := stateAt(c.t, c.s, d.Seq-1)
 	namespace, name, _ := strings.Cut(d.Pod, "/")
-	pod := m.Cluster().PodNamed(namespace, name)
+	pod := m.Cluster().Pods().Named(namespace, name)
 	found := map[string]int64{}
 	sum, partly := int64(0), false
-	nodes, _ := m.Cluster().List()
+	nodes, _ := m.Cluster().Nodes().List()
 	for _, n := range nodes {
 		allocatable, requested := cluster.AmountOn(n, u.Resource)
 		left := max(0, allocatable-requested)
-		for _, o := range m.Cluster().AllPods() {
+		for _, o := range m.Cluster().Pods().All() {
 			e := m.Queue().Find(o.Object.UID)
 			keeps := o != pod && o.Stage == cluster.Pending && m.NominatedNode(o.Object.UID) == n.Node().Name &&
 				e != nil && e.State() != queue.Gated &&
-				m.Cluster().PriorityOf(o.Object) >= m.Cluster().PriorityOf(pod.Object)
+				m.Cluster().Gangs().PriorityOf(o.Object) >= m.Cluster().Gangs().PriorityOf(pod.Object)
 			if amount := min(left, o.Amount(u.Resource)); keeps && amount > 0 {
 				partly = partly || amount < o.Amount(u.Resource)
 				left -= amount
@@ -246,7 +246,7 @@ func (c *recount) kept(d *answer.Decision, u answer.ResourceUse) {
 func (c *recount) nodes(d *answer.Decision) {
 	m := stateAt(c.t, c.s, d.Seq-1)
 	namespace, name, _ := strings.Cut(d.Pod, "/")
-	pod := m.Cluster().PodNamed(namespace, name)
+	pod := m.Cluster().Pods().Named(namespace, name)
 	if pod == nil || pod.Stage != cluster.Pending {
 		return
 	}
@@ -269,10 +269,10 @@ func (c *recount) nodes(d *answer.Decision) {
 // keptFromGang counts again what is kept from all members of a gang that have no node, as of the entry asked about.
 func (c *recount) keptFromGang(x *answer.Group, u answer.ResourceUse) {
 	m := stateAt(c.t, c.s, x.At.Seq)
-	g := m.Cluster().Group("ml", strings.TrimPrefix(x.Group, "ml/"))
+	g := m.Cluster().Gangs().Named("ml", strings.TrimPrefix(x.Group, "ml/"))
 	asking := askingWith(m, g)
 	sum, open := int64(0), int64(0)
-	nodes, _ := m.Cluster().List()
+	nodes, _ := m.Cluster().Nodes().List()
 	for _, n := range nodes {
 		allocatable, requested := cluster.AmountOn(n, u.Resource)
 		for _, p := range g.Members() {
@@ -281,7 +281,7 @@ func (c *recount) keptFromGang(x *answer.Group, u answer.ResourceUse) {
 			}
 		}
 		left, own := max(0, allocatable-requested), false
-		for _, o := range m.Cluster().AllPods() {
+		for _, o := range m.Cluster().Pods().All() {
 			e := m.Queue().Find(o.Object.UID)
 			if o.Stage != cluster.Pending || m.NominatedNode(o.Object.UID) != n.Node().Name || e == nil {
 				continue
@@ -308,9 +308,9 @@ func (c *recount) keptFromGang(x *answer.Group, u answer.ResourceUse) {
 
 // askingWith are the pods of a gang, and of those that it is admitted together with, that have no node for good.
 func askingWith(m *scheduler.Machine, g *cluster.Group) (asking []*cluster.Pod) {
-	for _, p := range m.Cluster().AllPods() {
+	for _, p := range m.Cluster().Pods().All() {
 		together := p.Group != nil && (p.Group == g || g.Composite() != nil && p.Group.Composite() == g.Composite())
-		if together && (p.Stage == cluster.Waiting || p.Stage == cluster.Pending && m.Cluster().MayBePlaced(p)) {
+		if together && (p.Stage == cluster.Waiting || p.Stage == cluster.Pending && p.MayBePlaced()) {
 			asking = append(asking, p)
 		}
 	}
@@ -320,7 +320,7 @@ func askingWith(m *scheduler.Machine, g *cluster.Group) (asking []*cluster.Pod) 
 // keepsFromAll reports whether a nominated pod, by its priority, keeps its room from all that ask.
 func keepsFromAll(m *scheduler.Machine, o *cluster.Pod, asking []*cluster.Pod) bool {
 	for _, p := range asking {
-		if o == p || m.Cluster().PriorityOf(o.Object) < m.Cluster().PriorityOf(p.Object) {
+		if o == p || m.Cluster().Gangs().PriorityOf(o.Object) < m.Cluster().Gangs().PriorityOf(p.Object) {
 			return false
 		}
 	}
@@ -355,7 +355,7 @@ func amounts(m *scheduler.Machine, name v1.ResourceName, without string) (alloca
 	held map[string]int64) {
 	held = map[string]int64{}
 	on := map[string]int64{}
-	for _, p := range m.Cluster().AllPods() {
+	for _, p := range m.Cluster().Pods().All() {
 		gang, isMember := cluster.GroupName(p.Object)
 		if p.Node == "" || isMember && gang.String() == without && p.Stage == cluster.Waiting {
 			continue
@@ -376,11 +376,11 @@ func amounts(m *scheduler.Machine, name v1.ResourceName, without string) (alloca
 		if isMember {
 			holder = gang.String()
 		}
-		if m.Cluster().Node(p.Node) != nil {
+		if m.Cluster().Nodes().Object(p.Node) != nil {
 			held[holder] += amount
 		}
 	}
-	nodes, _ := m.Cluster().List()
+	nodes, _ := m.Cluster().Nodes().List()
 	for _, n := range nodes {
 		q := n.Node().Status.Allocatable[name]
 		there := q.Value()

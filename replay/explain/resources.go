@@ -101,7 +101,7 @@ func (h holders) merge(others holders) {
 // nodes. The room of pods that give it back counts as free.
 func resourceUse(c *cluster.State, needs []cluster.Need, givesBack func(*cluster.Pod) bool, kept *keptRoom,
 	unusable func(string) bool) []answer.ResourceUse {
-	nodes, _ := c.List()
+	nodes, _ := c.Nodes().List()
 	return resourceUseOn(nodes, c, needs, givesBack, kept, unusable)
 }
 
@@ -119,7 +119,7 @@ func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need,
 		for _, n := range nodes {
 			back := holdersOn(c, n, need.Resource, givesBack, having)
 			allocatable, requested := cluster.AmountOn(n, need.Resource)
-			devices = devices || allocatable == 0 && c.StandsForDevices(need.Resource)
+			devices = devices || allocatable == 0 && c.Devices().Stands(need.Resource)
 			free := max(0, allocatable-requested+back)
 			usable, there := !unusable(n.Node().Name), holders{}
 			onNode := kept.on(n, need.Resource, free, there)
@@ -159,7 +159,7 @@ func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, givesBack
 	having holders) (back int64) {
 	for _, info := range n.GetPods() {
 		amount := cluster.AmountOf(info.CalculateResource().Resource, name)
-		p := c.Pod(info.GetPod().UID)
+		p := c.Pods().Get(info.GetPod().UID)
 		switch {
 		case amount == 0 || p == nil:
 		case givesBack(p):
@@ -224,7 +224,7 @@ func keptFrom(m *scheduler.Machine, pods ...*cluster.Pod) *keptRoom {
 	kinds := map[kind]bool{}
 	for _, p := range pods {
 		k.own[p] = true
-		of := kind{m.Cluster().PriorityOf(p.Object), m.Queue().Find(p.Object.UID), int64(p.Life())}
+		of := kind{m.Cluster().Gangs().PriorityOf(p.Object), m.Queue().Find(p.Object.UID), int64(p.Life())}
 		if !kinds[of] {
 			kinds[of] = true
 			k.asking = append(k.asking, p)
@@ -273,7 +273,7 @@ func keptFromGang(m *scheduler.Machine, gangs ...*cluster.Group) *keptRoom {
 	var pods []*cluster.Pod
 	for _, g := range gangs {
 		for _, p := range g.Members() {
-			if p.Stage == cluster.Waiting || p.Stage == cluster.Pending && m.Cluster().MayBePlaced(p) {
+			if p.Stage == cluster.Waiting || p.Stage == cluster.Pending && p.MayBePlaced() {
 				pods = append(pods, p)
 			}
 		}

@@ -58,9 +58,9 @@ func (s *groupScan) missing() *NotFoundError {
 func (s *groupScan) startFrom(m *scheduler.Machine) {
 	s.composite = m.Cluster().Informers().Get(eventlog.CompositePodGroups, s.name.Namespace, s.name.Name) != nil
 	s.levelsFrom(m)
-	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
+	g := m.Cluster().Gangs().Named(s.name.Namespace, s.name.Name)
 	if g == nil {
-		for _, name := range m.Cluster().GroupNames() {
+		for _, name := range m.Cluster().Gangs().Names() {
 			s.near.add(name)
 		}
 		return
@@ -190,10 +190,10 @@ func (s *groupScan) noteNaming(n naming) {
 
 // levelsFrom notes what is below the CompositePodGroup in a state.
 func (s *groupScan) levelsFrom(m *scheduler.Machine) {
-	for _, g := range m.Cluster().GangsNaming(s.name.Namespace, s.name.Name) {
+	for _, g := range m.Cluster().Gangs().Below(s.name.Namespace, s.name.Name) {
 		s.below[g.Key()] = true
 	}
-	open := []*cluster.Composite{m.Cluster().CompositePodGroup(s.name.Namespace, s.name.Name)}
+	open := []*cluster.Composite{m.Cluster().Gangs().CompositePodGroup(s.name.Namespace, s.name.Name)}
 	for len(open) > 0 && open[0] != nil {
 		_, composites := open[0].Directly()
 		open = open[1:]

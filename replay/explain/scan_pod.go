@@ -98,9 +98,9 @@ func (s *podScan) missing() *NotFoundError {
 }
 
 func (s *podScan) startFrom(m *scheduler.Machine) {
-	p := m.Cluster().PodNamed(s.name.Namespace, s.name.Name)
+	p := m.Cluster().Pods().Named(s.name.Namespace, s.name.Name)
 	if p == nil {
-		for _, other := range m.Cluster().AllPods() {
+		for _, other := range m.Cluster().Pods().All() {
 			s.near.add(types.NamespacedName{Namespace: other.Object.Namespace, Name: other.Object.Name})
 		}
 		return
@@ -268,7 +268,7 @@ func (s *podScan) noteStanding(m *scheduler.Machine) {
 	if m.Seq() == 0 {
 		return
 	}
-	if p := m.Cluster().Pod(s.uid); p != nil {
+	if p := m.Cluster().Pods().Get(s.uid); p != nil {
 		s.lastNode = p.Node
 	}
 	if entity := m.Queue().Find(s.uid); entity != nil && !entity.Resize() {
@@ -282,7 +282,7 @@ func (s *podScan) podIn(m *scheduler.Machine) *cluster.Pod {
 	if s.wentBehind(m) {
 		return nil
 	}
-	return m.Cluster().Pod(s.uid)
+	return m.Cluster().Pods().Get(s.uid)
 }
 
 // wentBehind reports whether the pod is deleted behind a state.
@@ -293,7 +293,7 @@ func (s *podScan) wentBehind(m *scheduler.Machine) bool {
 // needs says that only entries that name the pod, its gang or its node change what is told of it. If it is gone, or
 // bound, no later state does either, unless something was asked of the world for it, or its victims are told.
 func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
-	p := m.Cluster().Pod(s.uid)
+	p := m.Cluster().Pods().Get(s.uid)
 	if waitsInComposite(m, p) {
 		return history.EveryEntry // decisions on the other gangs of the composite count too, and name neither of them
 	}

@@ -21,7 +21,7 @@ func (r *rerun) addWholeTrace(x *answer.Decision, rec recorded, trace *framework
 	case !trace.Searched:
 		x.Untraced = r.withoutCycle(rec)
 	default:
-		nodes, _ := r.machine.Cluster().List()
+		nodes, _ := r.machine.Cluster().Nodes().List()
 		names := make([]string, len(nodes))
 		for i, n := range nodes {
 			names[i] = n.Node().Name
@@ -29,7 +29,8 @@ func (r *rerun) addWholeTrace(x *answer.Decision, rec recorded, trace *framework
 		x.Trace = traceOf(trace, names)
 		x.Trace.Extenders = r.extendersOf(rec)
 		if len(x.Trace.NotTried) > 0 {
-			x.Trace.NotTriedWhy = notTriedWhy(x, ofResize(r.machine.Cluster().Pod(rec.decision.UID), rec.decision))
+			pod := r.machine.Cluster().Pods().Get(rec.decision.UID)
+			x.Trace.NotTriedWhy = notTriedWhy(x, ofResize(pod, rec.decision))
 		}
 	}
 }
@@ -87,7 +88,7 @@ func untraced(x *answer.Pod) string {
 
 // withoutCycle says why a decision, about to be applied, asked no plugin for a node.
 func (r *rerun) withoutCycle(rec recorded) string {
-	if p := r.machine.Cluster().Pod(rec.decision.UID); p != nil && p.Stage == cluster.Waiting {
+	if p := r.machine.Cluster().Pods().Get(rec.decision.UID); p != nil && p.Stage == cluster.Waiting {
 		return "the decision ends the wait of a pod that Permit held: no plugin was asked for a node; " +
 			"ask for an earlier entry to see the cycle that found the node"
 	}

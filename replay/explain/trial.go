@@ -67,7 +67,7 @@ func (r *rerun) try(uid types.UID) (*trial, error) {
 // take looks at the next decision, which is to be applied then.
 func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 	m := t.now.Machine()
-	pod := m.Cluster().Pod(d.UID)
+	pod := m.Cluster().Pods().Get(d.UID)
 	if n := t.now.Attempts(); n != t.attempt { // another one, in another domain
 		t.attempt, t.fail, t.rows, t.found, t.detailed = n, failure{}, refusedRows{}, 0, 0
 		t.byPod, t.unusable = map[string]*answer.Decision{}, unusable(nil)
@@ -159,7 +159,7 @@ func (t *trial) fits(g *cluster.Group) bool {
 	if g == nil || g.Beyond() {
 		return !t.fail.known()
 	}
-	after := t.now.Machine().Cluster().Group(g.Namespace, g.Name)
+	after := t.now.Machine().Cluster().Gangs().Named(g.Namespace, g.Name)
 	return after != nil && after.Lacking(gang.OnNodes) <= 0
 }
 
@@ -167,7 +167,7 @@ func (t *trial) fits(g *cluster.Group) bool {
 func (t *trial) asksExtenders(g *cluster.Group) bool {
 	m := t.r.machine
 	if g == nil {
-		p := m.Cluster().Pod(t.own)
+		p := m.Cluster().Pods().Get(t.own)
 		return p != nil && m.ExtendersFilter(p.Object)
 	}
 	return slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return m.ExtendersFilter(p.Object) })

@@ -143,7 +143,7 @@ func (a *auditor) take(e eventlog.Entry) error {
 // that is attempted, or one of which a pod was held and continues.
 func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.Key {
 	q := a.m.Queue()
-	pod := a.m.Cluster().Pod(d.UID)
+	pod := a.m.Cluster().Pods().Get(d.UID)
 	if q == nil || pod == nil {
 		return queue.Key{}
 	}
@@ -276,13 +276,16 @@ func (a *auditor) mayOvertake(other, by *queue.Entity) bool {
 // aside what is kept for by.
 func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 	policy := a.policies[other.Profile()]
-	sameLane := policy != "" && other.Profile() == by.Profile()
+	sameLane := policy != "" && a.m.Queue().SameLane(other, by)
 	switch other.State() {
 	case queue.Gated:
 		return Gated, fmt.Sprintf("kept out of the queue by %s: %s", other.GatingPlugin(), other.GatingMessage())
 	case queue.InFlight:
 		return Attempt, "its attempt was under way, and nothing else may be attempted before that ends"
 	case queue.Active:
+		if a.m.Queue().CompareLanes(by, other) < 0 {
+			return Lane, fmt.Sprintf("the queue policy %s has its lane behind the other one", policy)
+		}
 		if first := a.blocker(other); first != nil && !sameLane && !a.m.Overtakes(other, first) {
 			return Lane, fmt.Sprintf("%s of its profile, which comes before it, had not been placed, and its queue "+
 				"policy is %s", entityOf(first), policy)
@@ -313,8 +316,15 @@ const nominatedDetail = "the lane let nothing pass, but room was kept on nodes f
 
 // judgeLane judges by the queue policy of the lane that both are in; "" if that lets others pass.
 func (a *auditor) judgeLane(other *queue.Entity, policy string) (Rule, string) {
-	if policy == strictFIFO {
+	switch policy {
+	case strictFIFO:
 		return Strict, "the queue policy StrictFIFO lets none pass it"
+	case backfilling:
+	default:
+		if !a.m.LetsPass(other) {
+			return Strict, fmt.Sprintf("the queue policy %s lets none pass it", policy)
+		}
+		return "", ""
 	}
 	for _, r := range a.m.Reservations() {
 		if r.Key == other.Key() {
@@ -365,11 +375,11 @@ func (a *auditor) hasMinimum(e *queue.Entity) bool {
 	var gangs []*cluster.Group
 	switch key.Type {
 	case fwk.PodGroupKeyType:
-		if g := c.Group(key.Namespace, key.Name); g != nil {
+		if g := c.Gangs().Named(key.Namespace, key.Name); g != nil {
 			gangs = append(gangs, g)
 		}
 	case fwk.CompositePodGroupKeyType:
-		if composite := c.Composite(key.Namespace, key.Name); composite != nil {
+		if composite := c.Gangs().Composite(key.Namespace, key.Name); composite != nil {
 			gangs = composite.Gangs()
 		}
 	}
@@ -419,6 +429,9 @@ func (a *auditor) keysOf(p eventlog.Payload) []queue.Key {
 
 // strictFIFO is the queue policy that lets nothing pass.
 const strictFIFO = "StrictFIFO"
+
+// backfilling is the queue policy that lets pass what delays nobody.
+const backfilling = "Backfill"
 
 // configure takes from a configuration the queue policies of its profiles, and how they sort.
 func (a *auditor) configure(config []byte) error {

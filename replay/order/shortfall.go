@@ -18,7 +18,7 @@ func (a *auditor) shortfall(e *queue.Entity) string {
 	if key.Type != fwk.PodGroupKeyType {
 		return ""
 	}
-	g := c.Group(key.Namespace, key.Name)
+	g := c.Gangs().Named(key.Namespace, key.Name)
 	if g == nil || g.Lacking(gang.OnNodes) <= 0 {
 		return ""
 	}
@@ -60,8 +60,8 @@ func (a *auditor) keptFrom(g *cluster.Group, name v1.ResourceName) (kept int64) 
 	var waiting []*cluster.Pod // one of each kind
 	lane := false              // whether room is kept for the first of a lane
 	for _, p := range g.Members() {
-		of := kind{int64(a.m.Cluster().PriorityOf(p.Object)), int64(p.Life())}
-		if p.Stage == cluster.Pending && a.m.Cluster().MayBePlaced(p) && !kinds[of] {
+		of := kind{int64(a.m.Cluster().Gangs().PriorityOf(p.Object)), int64(p.Life())}
+		if p.Stage == cluster.Pending && p.MayBePlaced() && !kinds[of] {
 			kinds[of] = true
 			waiting = append(waiting, p)
 			lane = lane || a.m.KeptFromPod(p.Object.UID) != nil
@@ -70,7 +70,7 @@ func (a *auditor) keptFrom(g *cluster.Group, name v1.ResourceName) (kept int64) 
 	if len(waiting) == 0 || !lane && !a.m.AnyKept() {
 		return 0
 	}
-	nodes, _ := a.m.Cluster().List()
+	nodes, _ := a.m.Cluster().Nodes().List()
 	for _, n := range nodes {
 		allocatable, requested := cluster.AmountOn(n, name)
 		free, most := max(0, allocatable-requested), int64(-1)

@@ -14,10 +14,10 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// Source is a log in memory with what a test gives it, and counts what is read of it.
+// Source is a log in memory with the properties that a test gives it. It counts the reads.
 type Source struct {
 	history.Source
-	// Known is the entry behind which the log is there, End its last one; 0 stands for the log's own.
+	// Known is the entry behind which the log can be read, End its last one; 0 means the log's own.
 	Known, End uint64
 	// Change is shown every decision before it is read; nil for nothing.
 	Change func(*eventlog.Decision)

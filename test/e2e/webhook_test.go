@@ -29,8 +29,8 @@ func refusals() map[string]*metav1.Status {
 	return all
 }
 
-// once returns a function that refuses the first requests of the scheduler, up to times of each kind and name, as the
-// name of the pod or PodGroup says: c403-1 is refused with 403.
+// once returns a function that refuses the first requests of the scheduler, up to times of each kind and name. The name
+// of the pod or PodGroup says how: c403-1 is refused with 403.
 func once(times int, applies func(webhook.Request) bool) func(webhook.Request) *metav1.Status {
 	var mu sync.Mutex
 	seen, all := map[string]int{}, refusals()

@@ -232,7 +232,7 @@ func (p *Player) deletion(d *datadriven.TestData) *eventlog.Deleted {
 	del := &eventlog.Deleted{Resource: res, Namespace: namespace, Name: name}
 	switch res {
 	case eventlog.Pods:
-		pod := p.machine.Cluster().PodNamed(namespace, name)
+		pod := p.machine.Cluster().Pods().Named(namespace, name)
 		if pod == nil {
 			p.t.Fatalf("%s: no pod %s", d.Pos, d.CmdArgs[1].Key)
 		}
@@ -256,7 +256,7 @@ func (p *Player) deletion(d *datadriven.TestData) *eventlog.Deleted {
 func (p *Player) existing(d *datadriven.TestData) *cluster.Pod {
 	p.t.Helper()
 	namespace, name := p.split(d)
-	pod := p.machine.Cluster().PodNamed(namespace, name)
+	pod := p.machine.Cluster().Pods().Named(namespace, name)
 	if pod == nil {
 		p.t.Fatalf("%s: no pod %s/%s", d.Pos, namespace, name)
 	}

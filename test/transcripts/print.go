@@ -125,7 +125,7 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 func (p *Player) names(uids []types.UID) string {
 	var names []string
 	for _, uid := range uids {
-		names = append(names, p.machine.Cluster().Pod(uid).Object.Name)
+		names = append(names, p.machine.Cluster().Pods().Get(uid).Object.Name)
 	}
 	return strings.Join(names, " ")
 }
@@ -137,7 +137,7 @@ func (p *Player) show() string {
 		writeEntity(&b, e)
 	}
 	var placed []string
-	for _, pod := range p.machine.Cluster().AllPods() {
+	for _, pod := range p.machine.Cluster().Pods().All() {
 		if pod.Stage != cluster.Pending {
 			name := pod.Object.Namespace + "/" + pod.Object.Name
 			placed = append(placed, fmt.Sprintf("%s is %s on %s\n", name, pod.Stage, pod.Node))

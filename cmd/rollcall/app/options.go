@@ -11,16 +11,19 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
 // An Option adds to the plugins that are compiled into the program, as kube-scheduler's option of that name does:
-// WithPlugin, WithPluginResources.
+// WithPlugin, WithPluginResources, WithLanePolicy, WithVictimPolicy.
 type Option func(*additions) error
 
 // additions are the things that options add to a program.
 type additions struct {
 	plugins frameworkruntime.Registry
 	reads   map[string][]eventlog.OwnResource // by the plugin's name
+	lanes   map[string]framework.NewLanePolicy
+	victims map[string]framework.NewVictimPolicy
 }
 
 // WithPlugin adds a plugin to every command that needs the plugins of a configuration or of a log. A configuration
@@ -36,6 +39,43 @@ func WithPlugin(name string, factory frameworkruntime.PluginFactory) Option {
 		added.plugins[name] = factory
 		return nil
 	}
+}
+
+// WithLanePolicy adds a lane policy to every command. A configuration names it as queuePolicy of Coscheduling.
+// docs/POLICIES.md says how to write one.
+func WithLanePolicy(name string, factory framework.NewLanePolicy) Option {
+	return func(added *additions) error {
+		if slices.Contains(queuePolicies, name) {
+			return fmt.Errorf("lane policy %q is added, and Rollcall has one of that name: give it another one", name)
+		}
+		return addPolicy(added.lanes, "lane", name, factory, factory == nil)
+	}
+}
+
+// WithVictimPolicy adds a victim policy to every command. A configuration names it as victimPolicy of Coscheduling.
+// docs/POLICIES.md says how to write one.
+func WithVictimPolicy(name string, factory framework.NewVictimPolicy) Option {
+	return func(added *additions) error {
+		if name == preemption.PriorityPolicy {
+			return fmt.Errorf("victim policy %q is added, and Rollcall has one of that name: give it another one", name)
+		}
+		return addPolicy(added.victims, "victim", name, factory, factory == nil)
+	}
+}
+
+// addPolicy adds the factory of a policy.
+func addPolicy[F any](to map[string]F, kind, name string, factory F, missing bool) error {
+	_, twice := to[name]
+	switch {
+	case name == "":
+		return fmt.Errorf("a %s policy is added without a name", kind)
+	case missing:
+		return fmt.Errorf("%s policy %q is added without a factory", kind, name)
+	case twice:
+		return fmt.Errorf("%s policy %q is added twice", kind, name)
+	}
+	to[name] = factory
+	return nil
 }
 
 // WithPluginResources names the resources that a plugin reads besides the resources of scheduling, such as its own
@@ -64,7 +104,8 @@ type compiledIn struct {
 
 // compile returns the plugins of Rollcall and of the options.
 func compile(options []Option) (compiledIn, error) {
-	added := &additions{frameworkruntime.Registry{}, map[string][]eventlog.OwnResource{}}
+	added := &additions{frameworkruntime.Registry{}, map[string][]eventlog.OwnResource{},
+		map[string]framework.NewLanePolicy{}, map[string]framework.NewVictimPolicy{}}
 	for _, option := range options {
 		if err := option(added); err != nil {
 			return compiledIn{}, err
@@ -79,7 +120,7 @@ func compile(options []Option) (compiledIn, error) {
 			return compiledIn{}, fmt.Errorf("what plugin %q reads is said, and there is no such plugin", name)
 		}
 	}
-	registry.Reads = added.reads
+	registry.Reads, registry.LanePolicies, registry.VictimPolicies = added.reads, added.lanes, added.victims
 	return compiledIn{registry, slices.Sorted(maps.Keys(added.plugins))}, nil
 }
 

@@ -406,8 +406,8 @@ var plantedFaults = []struct {
 	},
 	{
 		"extenders may have any pod evicted", "plugins/preemption/node.go",
-		"stays := func(u *target) bool { return u.priority >= priority || p.spared(u) }",
-		"stays := func(u *target) bool { return false && u.priority >= priority || p.spared(u) }",
+		"stays := func(u *target) bool { return !policy.MayPreempt(by, &u.Victim) || p.spared(u) }",
+		"stays := func(u *target) bool { return false && !policy.MayPreempt(by, &u.Victim) || p.spared(u) }",
 		"./kube/extender", "TestAVictimThatMayNotBeEvictedIsNone", "preempt_test.go",
 	},
 	{
@@ -456,9 +456,9 @@ var plantedFaults = []struct {
 		"./scheduler", "TestPodsThatHaveOthersEvictedForDevicesGetThem", "times pods are evicted for",
 	},
 	{
-		"the most important victims go first", "plugins/preemption/victims.go",
-		"cmp.Compare(b.priority, a.priority),\n\t\tcmp.Compare(b.rank",
-		"cmp.Compare(a.priority, b.priority),\n\t\tcmp.Compare(b.rank",
+		"the most important victims go first", "plugins/preemption/by_priority.go",
+		"cmp.Compare(b.Priority, a.Priority),\n\t\tcmp.Compare(b.Kind",
+		"cmp.Compare(a.Priority, b.Priority),\n\t\tcmp.Compare(b.Kind",
 		"./internal/kubesched", "TestVictimsAreUpstreams", "-kubesched.seed",
 	},
 	{

@@ -144,7 +144,7 @@ func (s *state) plainRequests(claim *resourceClaimObject) (classes []string, kno
 // attribute is the only form of selectors that is understood: an attribute of the devices of a driver.
 var attribute = regexp.MustCompile(`^device\.attributes\["([^"]+)"\]\.(\w+) == "([^"]*)"$`)
 
-// wantedModel is what a class selects by: driver, attribute and value; nil for nothing.
+// wantedModel is the condition of a class: driver, attribute and value; nil for none.
 func (s *state) wantedModel(class string) (by []string, known bool) {
 	c := s.deviceClasses[class]
 	if c == nil || len(c.Spec.Selectors) > 1 {

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// checkTree checks that each subtree of w has its entities in order, and their gist.
-func checkTree(t *testing.T, w *waiting, compare func(a, b *Entity) int) {
+// checkTree checks that each subtree of w has its entities in order, and their summary.
+func checkTree(t *testing.T, w *tree, compare func(a, b *Entity) int) {
 	t.Helper()
 	all := w.all()
 	if len(all) != w.size || !slices.IsSortedFunc(all, compare) {
 		t.Fatalf("%d of %d entities, in order: %v", len(all), w.size, slices.IsSortedFunc(all, compare))
 	}
 	for _, e := range all {
-		under := &waiting{root: e}
-		var want gist
+		under := &tree{root: e}
+		var want summary
 		for i, other := range under.all() {
-			own := other.spot.own
+			own := other.node.own
 			own.need.Amounts = slices.Clone(own.need.Amounts)
 			if i == 0 {
 				want = own
@@ -27,8 +27,8 @@ func checkTree(t *testing.T, w *waiting, compare func(a, b *Entity) int) {
 				want.add(&own)
 			}
 		}
-		got := e.spot.all
-		if got.turn != want.turn || got.owed != want.owed || got.passed != want.passed || got.asked != want.asked ||
+		got := e.node.all
+		if got.due != want.due || got.owed != want.owed || got.passed != want.passed || got.asked != want.asked ||
 			got.owed && fmt.Sprint(got.need) != fmt.Sprint(want.need) {
 			t.Fatalf("below %v: %+v, want %+v", e.key, got, want)
 		}
@@ -39,8 +39,8 @@ func checkTree(t *testing.T, w *waiting, compare func(a, b *Entity) int) {
 func TestWhatWaitsIsInOrderWithItsNeeds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	compare := func(a, b *Entity) int { return CompareKeys(a.key, b.key) }
-	some := func() gist {
-		g := gist{turn: random.IntN(8) == 0, owed: random.IntN(3) > 0, passed: random.IntN(2) == 0, asked: never}
+	some := func() summary {
+		g := summary{due: random.IntN(8) == 0, owed: random.IntN(3) > 0, passed: random.IntN(2) == 0, asked: neverAsked}
 		if !g.owed {
 			return g
 		}
@@ -52,7 +52,7 @@ func TestWhatWaitsIsInOrderWithItsNeeds(t *testing.T) {
 		}
 		return g
 	}
-	var w waiting
+	var w tree
 	var in []*Entity
 	for i := range 2000 {
 		switch n := len(in); {
@@ -62,7 +62,7 @@ func TestWhatWaitsIsInOrderWithItsNeeds(t *testing.T) {
 			in = append(in, e)
 		case random.IntN(2) == 0:
 			e := in[random.IntN(n)]
-			e.spot.own = some()
+			e.node.own = some()
 			e.refresh()
 		default:
 			at := random.IntN(n)
