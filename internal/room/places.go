@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
 // Rule says which pods count as gone when places are counted. Example: a node with 8 GPUs has 5 held by a pod of
@@ -109,7 +110,7 @@ func (t *Table) Take(s *Shape, r Rule, wanted int) bool {
 		return p.Total() >= int64(wanted)
 	}
 	// Without a memo it looks at nodes until it has found enough, and at all of them if there are fewer.
-	list, _ := t.cluster.List()
+	list, _ := t.cluster.Nodes().List()
 	p := &Places{table: t, shape: s, rule: r}
 	p.counts = p.counting()
 	for _, info := range list {
@@ -127,7 +128,7 @@ func (t *Table) Counted(r Rule) int { return t.places[r.gone].counted }
 func (p *Places) Total() int64 {
 	t := p.table
 	p.asked = t.places[p.rule.gone].asked
-	list, _ := t.cluster.List()
+	list, _ := t.cluster.Nodes().List()
 	counts := p.counting()
 	places, known := t.changedSince(&p.seen, p.rule)
 	if !known || !slices.Equal(p.counts, counts) {
@@ -157,7 +158,7 @@ func (p *Places) counting() []bool {
 	counts := make([]bool, len(p.shape.resources))
 	for k, name := range p.shape.resources {
 		if p.shape.like != nil {
-			counts[k] = p.table.cluster.StandsForDevices(name)
+			counts[k] = p.table.cluster.Devices().Stands(name)
 		} else {
 			_, counts[k] = p.table.cluster.Free(name)
 		}
@@ -183,7 +184,11 @@ func (p *Places) takes(info fwk.NodeInfo) int32 {
 
 // roomFor returns for how many pods that need so much of a resource a node has room, up to most.
 func (p *Places) roomFor(info fwk.NodeInfo, name v1.ResourceName, need, most int64) int64 {
-	allocatable, requested := p.table.cluster.AmountOn(info, name)
+	amountOn := cluster.AmountOn
+	if p.shape.like != nil {
+		amountOn = p.table.cluster.AmountOn // which has plenty of a resource that stands for devices
+	}
+	allocatable, requested := amountOn(info, name)
 	switch {
 	case p.rule.gone == all:
 		requested = 0
@@ -196,11 +201,20 @@ func (p *Places) roomFor(info fwk.NodeInfo, name v1.ResourceName, need, most int
 // held returns how much of a node's resource those pods request that the rule names.
 func (p *Places) held(info fwk.NodeInfo, name v1.ResourceName) (amount int64) {
 	for _, each := range info.GetPods() {
-		pod := p.table.cluster.Pod(each.GetPod().UID)
+		pod := p.table.cluster.Pods().Get(each.GetPod().UID)
 		if pod != nil && (pod.CountedPriority() < p.rule.priority ||
 			p.rule.gone == lessOrDeleted && pod.Object.DeletionTimestamp != nil) {
 			amount = cluster.AddUpTo(amount, pod.Amount(name))
 		}
 	}
 	return amount
+}
+
+// MayMakeRoom reports whether there could be room for what g, or those that it is admitted with, still need if all pods
+// of lower priority had gone: on all nodes together, and on each node by itself for the members that need least. False
+// is certain. See cluster.State.MayMakeRoom.
+func (t *Table) MayMakeRoom(g *cluster.Group, priority int32) bool {
+	lacking := max(0, g.Lacking(gang.Assigned))
+	return t.cluster.MayMakeRoom(g, priority) &&
+		t.Take(leastShape(t.cluster.RequestsOf(g)), Below(priority), lacking)
 }

@@ -126,10 +126,13 @@ func (s *Shape) amounts() string {
 	return text.String()
 }
 
+// Key returns text that only equal shapes share.
+func (s *Shape) Key() string { return s.key }
+
 // StandsForDevices reports whether nodes may have one of the shape's resources as devices. How many of these are free
 // is not counted.
 func (t *Table) StandsForDevices(s *Shape) bool {
-	return slices.ContainsFunc(s.resources, t.cluster.StandsForDevices)
+	return slices.ContainsFunc(s.resources, t.cluster.Devices().Stands)
 }
 
 // ComparesTaints reports whether one of the pods has a toleration that is neither for a value nor for any: whether it

@@ -14,7 +14,6 @@ type Table struct {
 	walked           int               // see Walked
 	horizons         []*Horizon        // the one that was asked for last comes first
 	places           [rules]placesMemo // by Rule.gone
-	without          freeWithout
 }
 
 // NewTable returns a Table of a cluster's nodes.
@@ -29,7 +28,7 @@ func (t *Table) CompareTolerations(yes bool) {
 
 // ForgetMemos forgets all that is remembered. No later answer differs because of it.
 func (t *Table) ForgetMemos() {
-	t.horizons, t.without = nil, freeWithout{}
+	t.horizons = nil
 	for i := range t.places {
 		t.places[i].by = nil
 	}
@@ -67,9 +66,9 @@ type seen struct {
 func (t *Table) changedSince(s *seen, r Rule) (places []int32, known bool) {
 	now := seen{valid: true, list: t.cluster.ListVersion()}
 	if r.gone == all {
-		places, now.change, known = t.cluster.ObjectsChangedSince(s.change)
+		places, now.change, known = t.cluster.Nodes().ObjectsChangedSince(s.change)
 	} else {
-		places, now.change, known = t.cluster.ChangedSince(s.change)
+		places, now.change, known = t.cluster.Nodes().ChangedSince(s.change)
 		now.priorities = t.cluster.Reprioritised()
 	}
 	known = known && s.valid && s.list == now.list && s.priorities == now.priorities
