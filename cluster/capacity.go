@@ -124,12 +124,12 @@ type Shortfall struct {
 // per resource, the k smallest requests. It returns the resource of which the smallest part of the need is
 // free; of equals, the first in the order of needsOf. A resource that no node offers is left to
 // NodeResourcesFit, which may be told to ignore it.
-func (c *Capacity) lacks(needs []resourceNeed, k int) (worst Shortfall, lacking bool) {
+func (c *Capacity) lacks(needs []Requests, k int) (worst Shortfall, lacking bool) {
 	for i := range needs {
 		need := &needs[i]
-		free, offered := c.of(need.resource)
-		if needed := need.smallest(k); offered && needed > free {
-			if s := (Shortfall{Resource: need.resource, Needed: needed, Free: free}); !lacking || s.worseThan(worst) {
+		free, offered := c.of(need.Resource)
+		if needed := need.Smallest(k); offered && needed > free {
+			if s := (Shortfall{Resource: need.Resource, Needed: needed, Free: free}); !lacking || s.worseThan(worst) {
 				worst, lacking = s, true
 			}
 		}
@@ -169,17 +169,18 @@ func (c *Capacity) of(name v1.ResourceName) (free int64, offered bool) {
 	return free, offered
 }
 
-// resourceNeed is what each of some pods requests of one resource.
-type resourceNeed struct {
-	resource v1.ResourceName
+// Requests are the requests of some pods for one resource.
+type Requests struct {
+	Resource v1.ResourceName
 	prefix   []int64 // prefix[i] is the sum of the i smallest requests
 }
 
-func (n *resourceNeed) smallest(k int) int64 { return n.prefix[min(k, len(n.prefix)-1)] }
+// Smallest returns the sum of the k smallest requests, or of all if there are fewer.
+func (n *Requests) Smallest(k int) int64 { return n.prefix[min(k, len(n.prefix)-1)] }
 
 // needsOf sums up the requests of pods, resource by resource, to at most 1<<62: cpu, memory, ephemeral
 // storage, pods, then the extended resources by name.
-func needsOf(pods []*Pod) []resourceNeed {
+func needsOf(pods []*Pod) []Requests {
 	requests := make([]fwk.Resource, len(pods))
 	var scalars []v1.ResourceName
 	seen := map[v1.ResourceName]bool{}
@@ -195,7 +196,7 @@ func needsOf(pods []*Pod) []resourceNeed {
 		}
 	}
 	slices.Sort(scalars)
-	needs := []resourceNeed{
+	needs := []Requests{
 		newNeed(v1.ResourceCPU, requests, fwk.Resource.GetMilliCPU),
 		newNeed(v1.ResourceMemory, requests, fwk.Resource.GetMemory),
 		newNeed(v1.ResourceEphemeralStorage, requests, fwk.Resource.GetEphemeralStorage),
@@ -210,7 +211,7 @@ func needsOf(pods []*Pod) []resourceNeed {
 	return needs
 }
 
-func newNeed(name v1.ResourceName, requests []fwk.Resource, of func(fwk.Resource) int64) resourceNeed {
+func newNeed(name v1.ResourceName, requests []fwk.Resource, of func(fwk.Resource) int64) Requests {
 	amounts := make([]int64, len(requests))
 	for i, r := range requests {
 		amounts[i] = of(r)
@@ -220,5 +221,5 @@ func newNeed(name v1.ResourceName, requests []fwk.Resource, of func(fwk.Resource
 	for i, a := range amounts {
 		prefix[i+1] = AddUpTo(prefix[i], a)
 	}
-	return resourceNeed{resource: name, prefix: prefix}
+	return Requests{Resource: name, prefix: prefix}
 }

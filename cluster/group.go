@@ -22,9 +22,9 @@ type Group struct {
 	informers    *Informers
 	declarations []declaration // at most one by API, in the order of GroupResources; the first alone counts
 	members      map[types.UID]*Pod
-	counts       gang.Counts    // without Untried and Cleared, which only the scheduler knows
-	needs        []resourceNeed // a memo: of the ready members; nil after they changed
-	longest      time.Duration  // a memo with needs: the longest duration they declare, 0 if one declares none
+	counts       gang.Counts   // without Untried and Cleared, which only the scheduler knows
+	needs        []Requests    // a memo: of the ready members; nil after they changed
+	longest      time.Duration // a memo with needs: the longest duration they declare, 0 if one declares none
 
 	// What the members say of the gang and of themselves.
 	namings    census[string]

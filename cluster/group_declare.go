@@ -145,11 +145,11 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 		}
 		needs := s.needsOf(g)
 		for i := range needs {
-			name := needs[i].resource
+			name := needs[i].Resource
 			if _, seen := amounts[name]; !seen {
 				names = append(names, name)
 			}
-			amounts[name] = AddUpTo(amounts[name], needs[i].smallest(k))
+			amounts[name] = AddUpTo(amounts[name], needs[i].Smallest(k))
 		}
 	}
 	slices.Sort(names)
@@ -166,7 +166,7 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 }
 
 // needsOf is what g's ready members request.
-func (s *State) needsOf(g *Group) []resourceNeed {
+func (s *State) needsOf(g *Group) []Requests {
 	if g.needs == nil {
 		var ready []*Pod
 		// any order: needsOf sorts the requests
@@ -195,8 +195,8 @@ func (s *State) Needs(g *Group, each func(resource v1.ResourceName, amount int64
 	k := g.Lacking(gang.OnNodes)
 	needs := s.needsOf(g)
 	for i := range needs {
-		if amount := needs[i].smallest(max(1, k)); amount > 0 {
-			each(needs[i].resource, amount)
+		if amount := needs[i].Smallest(max(1, k)); amount > 0 {
+			each(needs[i].Resource, amount)
 		}
 	}
 	return g.longest

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/internal/gang"
@@ -98,9 +97,9 @@ func (s *State) LowestPriority() int32 {
 	return lowest
 }
 
-// MayMakeRoom reports whether there could be room for what g, or those that it is admitted with, still need if all pods
-// of lower priority had gone. It is as necessary a condition as Lacks is: a no is certain. g is not NonStrict: waiting
-// members of such a gang keep their nodes, and its attempts are held back by no want of room.
+// MayMakeRoom reports whether the nodes together could have what g, or those that it is admitted with, still need if all
+// pods of lower priority had gone. False is certain, as with Lacks. g is not NonStrict: waiting members of such a gang
+// keep their nodes, and a lack of room delays none of its attempts. See also room.Table.MayMakeRoom.
 func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	if s.LowestPriority() >= priority || !g.MayPreempt() {
 		return false
@@ -108,7 +107,7 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	all := s.freeFor(priority)
 	k := max(0, g.Lacking(gang.Assigned))
 	_, lacks := s.lacksOf(all, g, k)
-	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
+	return !lacks
 }
 
 // freeFor returns what all nodes together would have free if all pods of lower priority had gone. It is not to be
@@ -158,39 +157,15 @@ func (s *State) LeastOf(g *Group, each func(resource v1.ResourceName, amount int
 	k := max(0, min(g.Lacking(gang.OnNodes), g.Lacking(gang.Assigned)))
 	needs := s.needsOf(g)
 	for i := range needs {
-		if amount := needs[i].smallest(k); amount > 0 {
-			each(needs[i].resource, amount)
+		if amount := needs[i].Smallest(k); amount > 0 {
+			each(needs[i].Resource, amount)
 		}
 	}
 	return g.longest
 }
 
-// hasPlaces reports whether the nodes, each by itself, have places for k pods that request the least of each resource
-// that is needed, if all pods of lower priority had gone.
-func (s *State) hasPlaces(needs []resourceNeed, k int, priority int32) bool {
-	if k <= 0 {
-		return true
-	}
-	if m := s.placesFor(needs, priority); m != nil {
-		return m.total >= int64(k)
-	}
-	return s.findPlaces(needs, k, priority)
-}
-
-// placesOn returns how many pods that request so much of a resource at the least find room on a node, up to most, if
-// all pods of lower priority had gone.
-func (s *State) placesOn(info fwk.NodeInfo, name v1.ResourceName, least, most int64, priority int32) int64 {
-	allocatable, requested := AmountOn(info, name)
-	if (allocatable-requested)/least >= most {
-		return most
-	}
-	for _, each := range info.GetPods() {
-		if p := s.pods.byUID[each.GetPod().UID]; p != nil && p.countedPriority < priority {
-			requested -= p.Amount(name)
-		}
-	}
-	return min(most, max(0, allocatable-requested)/least)
-}
+// RequestsOf returns the requests of the ready members of g, resource by resource. The slice must not be changed.
+func (s *State) RequestsOf(g *Group) []Requests { return s.needsOf(g) }
 
 // WantsMoreThan reports whether g asks in minResources, before the first of its members has its node for good, for more
 // than those of the given pods request that are its own.

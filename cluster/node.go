@@ -35,7 +35,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 		s.record.note(NodeListed)
 	}
 	s.count(obj.Name, n)
-	s.nodes.touched(obj.Name)
+	s.nodes.replaced(obj.Name)
 	return old, nil
 }
 

@@ -25,6 +25,7 @@ type Nodes struct {
 	withWideAntiAffinity nodeSet
 
 	changed journal // see ChangedSince
+	objects journal // see ObjectsChangedSince
 	unknown bool    // see State.WithoutNodes
 }
 
@@ -198,12 +199,20 @@ func (ns *Nodes) dropImages(obj *v1.Node) {
 }
 
 // touched notes that the node, or a pod on it, has changed.
-func (ns *Nodes) touched(name string) {
+func (ns *Nodes) touched(name string) { ns.note(&ns.changed, name) }
+
+// replaced notes that the node's object has changed.
+func (ns *Nodes) replaced(name string) {
+	ns.note(&ns.changed, name)
+	ns.note(&ns.objects, name)
+}
+
+// note writes a node into a journal.
+func (ns *Nodes) note(j *journal, name string) {
 	at, ok := ns.find(name)
 	if !ok {
 		return
 	}
-	j := &ns.changed
 	if keep := max(minJournal, 2*len(ns.listed)); len(j.places) >= 2*keep {
 		j.first += uint64(len(j.places) - keep)
 		j.places = append(j.places[:0], j.places[len(j.places)-keep:]...)
@@ -211,11 +220,20 @@ func (ns *Nodes) touched(name string) {
 	j.places = append(j.places, int32(at))
 }
 
-// ChangedSince returns the places in List of the nodes that changed since the answer before gave now, some of them more
-// than once; ok is false if it is not known any more. Where ListVersion has changed, and so Beyond, the places mean
-// nothing.
+// ChangedSince returns the places in List of the nodes that changed, or whose pods did, since the call that returned
+// since as now. A place may be there more than once. ok is false if the journal does not reach back so far. After a
+// change of ListVersion, and so of Beyond, the places mean nothing.
 func (ns *Nodes) ChangedSince(since uint64) (places []int32, now uint64, ok bool) {
-	j := &ns.changed
+	return ns.changed.since(since)
+}
+
+// ObjectsChangedSince is ChangedSince for the nodes' objects alone.
+func (ns *Nodes) ObjectsChangedSince(since uint64) (places []int32, now uint64, ok bool) {
+	return ns.objects.since(since)
+}
+
+// since returns the places of the changes behind number since, and the number of the last one.
+func (j *journal) since(since uint64) (places []int32, now uint64, ok bool) {
 	now = j.first + uint64(len(j.places))
 	if since < j.first || since > now {
 		return nil, now, false

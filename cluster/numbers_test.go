@@ -199,7 +199,7 @@ func TestSumsOfAGangsRequestsEndWhereAnInt64Does(t *testing.T) {
 	memory := func(r fwk.Resource) int64 { return r.GetMemory() }
 	need := newNeed(v1.ResourceMemory, requests, memory)
 	for n, want := range map[int]int64{1: MostAmount, 4095: 4095 * MostAmount, 4096: mostSum, members: mostSum} {
-		if got := need.smallest(n); got != want {
+		if got := need.Smallest(n); got != want {
 			t.Errorf("the smallest %d request %d, want %d", n, got, want)
 		}
 	}

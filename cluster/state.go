@@ -22,13 +22,10 @@ type State struct {
 	devices   *devices.State
 	informers *Informers
 
-	free          Capacity
-	waits         Waits
-	holdings      holdings
-	gone          freeWithout            // a memo, see freeFor
-	places        map[string]*nodePlaces // a memo, see placesFor
-	placesCounted int                    // see PlacesCounted
-	placesAsked   uint64                 // how often placesFor was asked
+	free     Capacity
+	waits    Waits
+	holdings holdings
+	gone     freeWithout // a memo, see freeFor
 
 	record        *record         // what memos are kept by: no state
 	deviceChanges devices.Changes // see Changes

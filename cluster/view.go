@@ -53,7 +53,7 @@ func (s *State) GangNeeds(g *Group) (members int, needs []Need) {
 		}
 	}
 	for _, n := range needsOf(candidates) {
-		needs = append(needs, Need{Resource: n.resource, Amount: n.smallest(missing)})
+		needs = append(needs, Need{Resource: n.Resource, Amount: n.Smallest(missing)})
 	}
 	return missing, needs
 }

@@ -71,8 +71,8 @@ func (m *Machine) configure(data []byte) error {
 	}
 	table := room.NewTable(m.cluster)
 	table.CompareTolerations(comparesTolerations())
-	check := &roomCheck{cluster: m.cluster, profiles: m.profiles, entities: m.entities, nominated: m.nominated,
-		guard: m.guard}
+	check := &roomCheck{cluster: m.cluster, table: table, profiles: m.profiles, entities: m.entities,
+		nominated: m.nominated, guard: m.guard}
 	options := queue.Options{
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,

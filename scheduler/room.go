@@ -22,6 +22,7 @@ import (
 // fails. With 3 free in all the answer is false, and no attempt is made.
 type roomCheck struct {
 	cluster   *cluster.State
+	table     *room.Table
 	profiles  *profiles
 	entities  *entities
 	topology  *topology
@@ -191,7 +192,7 @@ func (r *roomCheck) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
 		return false
 	}
 	below, known := r.profiles.victimsBelow(e)
-	return !known || slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return r.cluster.MayMakeRoom(g, below) })
+	return !known || slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return r.table.MayMakeRoom(g, below) })
 }
 
 // podMayPreempt is mayPreempt for a single pod.

@@ -96,8 +96,8 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool)
 		l.noteRoom(e, room, p.view.Entities())
 	}
 	if p.learnEver(e, needed, room); !room.ever {
-		if s := room.shape; s != nil && (s.passed == 0 || room.wanted < s.passed) {
-			s.passed = room.wanted
+		if room.shape != nil {
+			p.notePassed(room.shape, room.wanted)
 		}
 		return true, room.shape != nil
 	}
@@ -113,7 +113,7 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool)
 
 // oneShape returns the shape of the pods of an entity, and how many of them are wanted; nil if the entity does not ask
 // for some pods of one shape, on any nodes.
-func (p *Planner) oneShape(e *queue.Entity, needed room.Demand) (*shape, int64) {
+func (p *Planner) oneShape(e *queue.Entity, needed room.Demand) (*room.Shape, int) {
 	if len(needed.Parts) != 1 || needed.Enough != 1 || needed.Parts[0].Wanted < 1 {
 		return nil, 0
 	}
@@ -123,21 +123,21 @@ func (p *Planner) oneShape(e *queue.Entity, needed room.Demand) (*shape, int64) 
 	if _, limited := p.view.DomainsNow(e); limited {
 		return nil, 0
 	}
-	s, ok := p.shapeOf(needed.Parts[0].Pods)
+	s, ok := room.ShapeOf(needed.Parts[0].Pods)
 	if !ok {
 		return nil, 0
 	}
-	return s, int64(needed.Parts[0].Wanted)
+	return s, needed.Parts[0].Wanted
 }
 
 // learnEver finds whether there is room on an empty cluster, if that may have changed.
-func (p *Planner) learnEver(e *queue.Entity, needed room.Demand, room *roomToGet) {
-	if room.shape != nil {
-		room.ever = p.emptyFor(room.shape) >= room.wanted
+func (p *Planner) learnEver(e *queue.Entity, needed room.Demand, to *roomToGet) {
+	if to.shape != nil {
+		to.ever = p.table.Take(to.shape, room.Empty, to.wanted)
 		return
 	}
-	if version := p.view.Version(); !room.known || room.version != version {
-		room.known, room.version, room.ever = true, version, p.outlooksFor(e, needed).fitsEver()
+	if version := p.view.Version(); !to.known || to.version != version {
+		to.known, to.version, to.ever = true, version, p.outlooksFor(e, needed).fitsEver()
 	}
 }
 
@@ -151,9 +151,9 @@ func refusedElsewhere(e *queue.Entity) bool {
 // at versions of what runs there.
 type roomToGet struct {
 	of        demandAsItWas
-	shape     *shape // nil if it is not known by one
-	wanted    int64  // with shape: how many pods
-	known     bool   // without shape: ever holds at version
+	shape     *room.Shape // nil if it is not known by one
+	wanted    int         // with shape: how many pods
+	known     bool        // without shape: ever holds at version
 	version   uint64
 	versions  Versions
 	ever, now bool

@@ -121,19 +121,17 @@ type Lane struct {
 
 // Planner plans the lanes of one configuration. It is not safe for concurrent use.
 type Planner struct {
-	view           View
-	table          *room.Table
-	lanes          map[string]*lane // by name
-	backfilled     []string         // the lanes under Backfill, by name
-	reservations   map[string]*reservation
-	overtakes      map[overtakes]bool          // a memo, see ForgetOvertaking
-	empty          emptyRoom                   // a memo
-	cleared        map[clearedKey]*clearedRoom // a memo
-	changes        uint64
-	counts         int    // how often the pods of a node were gone through, see Work
-	clearedAsked   uint64 // how often TakesCleared has looked for a memo
-	countedCleared int    // see CountedCleared
-	looked         int    // how many nominations were looked at to find what overtakes, see Looked
+	view         View
+	table        *room.Table
+	lanes        map[string]*lane // by name
+	backfilled   []string         // the lanes under Backfill, by name
+	reservations map[string]*reservation
+	overtakes    map[overtakes]bool     // a memo, see ForgetOvertaking
+	passed       map[string]*passedOver // by shape: a memo
+	recalled     uint64                 // View.Version when recallPassed looked
+	changes      uint64
+	counts       int // how often the pods of a node were gone through, see Work
+	looked       int // how many nominations were looked at to find what overtakes, see Looked
 }
 
 // lane is a Lane with the memos kept for it.
@@ -149,7 +147,7 @@ func New(view View, table *room.Table, lanes ...Lane) *Planner {
 	p := &Planner{
 		view: view, table: table,
 		lanes: map[string]*lane{}, reservations: map[string]*reservation{},
-		overtakes: map[overtakes]bool{},
+		overtakes: map[overtakes]bool{}, passed: map[string]*passedOver{},
 	}
 	for _, l := range lanes {
 		p.lanes[l.Name] = &lane{Lane: l}
@@ -181,12 +179,12 @@ func (p *Planner) Version() uint64 { return p.changes }
 // ForgetMemos forgets everything that is no state. No later answer differs because of it.
 func (p *Planner) ForgetMemos() {
 	p.ForgetOvertaking()
-	p.table.ForgetHorizons()
+	p.table.ForgetMemos()
 	// any order: each by itself
 	for _, l := range p.lanes {
 		l.looked, l.room = lookedAt{}, nil
 	}
-	p.forgetEmpty()
+	p.forgetPassed()
 	// any order: each by itself
 	for _, r := range p.reservations {
 		r.memo = besideMemo{}
@@ -202,10 +200,10 @@ func (p *Planner) Work() (outlooks, trials, counts int) {
 
 // CountedEmpty returns how often a node was looked at to count what it would take of some pods if nothing ran there.
 // Tests bound it.
-func (p *Planner) CountedEmpty() int { return p.empty.counted }
+func (p *Planner) CountedEmpty() int { return p.table.Counted(room.Empty) }
 
 // CountedCleared returns how often a node was looked at to count what it would take without less important pods.
-func (p *Planner) CountedCleared() int { return p.countedCleared }
+func (p *Planner) CountedCleared() int { return p.table.Counted(room.Evicted(0)) }
 
 // Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
 // Tests bound it.

@@ -60,9 +60,6 @@ type step struct {
 // maxHorizons bounds for how many kinds of pods Horizons are kept. The one that was not asked for longest goes first.
 const maxHorizons = 16
 
-// mostOnNode bounds how many pods a node is counted to take, so that sums cannot overflow.
-const mostOnNode = math.MaxInt32 / 2
-
 // Horizon returns that of a demand, of all nodes now; ok is false if its pods are not alike, or it has several parts.
 // The next call changes it.
 func (t *Table) Horizon(now eventlog.Time, demand Demand) (h *Horizon, ok bool) {
@@ -79,9 +76,6 @@ func (t *Table) Horizon(now eventlog.Time, demand Demand) (h *Horizon, ok bool) 
 	h.refresh()
 	return h, true
 }
-
-// ForgetHorizons forgets all that is remembered. No later answer differs because of it.
-func (t *Table) ForgetHorizons() { t.horizons = nil }
 
 // Walked returns how often the pods of a node were gone through for a Horizon. Tests bound it.
 func (t *Table) Walked() int { return t.walked }

@@ -1,7 +1,10 @@
 package room
 
 import (
+	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -55,12 +58,8 @@ func requiredAffinity(pod *v1.Pod) *v1.NodeSelector {
 	return nil
 }
 
-// MayRunOn reports whether a pod could run on a node if it were empty, as far as selectors, required node affinity and
+// mayRunOn reports whether a pod could run on a node if it were empty, as far as selectors, required node affinity and
 // taints say.
-func (t *Table) MayRunOn(pod *cluster.Pod, node *v1.Node) bool {
-	return mayRunOn(pod.Object, node, t.comparisons)
-}
-
 func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {
 	cordon := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
 	tolerations := pod.Spec.Tolerations
@@ -78,6 +77,72 @@ func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {
 	}
 	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return err == nil && match
+}
+
+// Shape is what some pods ask of a node: how much of which resources, and which nodes they may run on.
+type Shape struct {
+	key       string
+	like      *v1.Pod // says on which nodes the pods may run; nil if they need the amounts at the least, on any node
+	resources []v1.ResourceName
+	needs     []int64
+}
+
+// ShapeOf returns the shape of pods that are alike; ok is false for others.
+func ShapeOf(pods []*cluster.Pod) (_ *Shape, ok bool) {
+	if len(pods) == 0 || !interchangeable(pods) {
+		return nil, false
+	}
+	s := &Shape{like: pods[0].Object, resources: ResourcesOf(pods[:1])}
+	for _, name := range s.resources {
+		s.needs = append(s.needs, pods[0].Amount(name))
+	}
+	spec := &s.like.Spec
+	asks, err := json.Marshal([]any{spec.NodeSelector, requiredAffinity(s.like), spec.Tolerations})
+	if err != nil {
+		return nil, false
+	}
+	s.key = s.amounts() + string(asks)
+	return s, true
+}
+
+// leastShape is the shape of pods that need so much of each resource at the least.
+func leastShape(requests []cluster.Requests) *Shape {
+	s := &Shape{}
+	for i := range requests {
+		if least := requests[i].Smallest(1); least > 0 {
+			s.resources, s.needs = append(s.resources, requests[i].Resource), append(s.needs, least)
+		}
+	}
+	s.key = s.amounts()
+	return s
+}
+
+// amounts returns the needs as text.
+func (s *Shape) amounts() string {
+	var text strings.Builder
+	for k, name := range s.resources {
+		text.WriteString(string(name) + "=" + strconv.FormatInt(s.needs[k], 10) + " ")
+	}
+	return text.String()
+}
+
+// Key returns text that only equal shapes share.
+func (s *Shape) Key() string { return s.key }
+
+// StandsForDevices reports whether nodes may have one of the shape's resources as devices. How many of these are free
+// is not counted.
+func (t *Table) StandsForDevices(s *Shape) bool {
+	return slices.ContainsFunc(s.resources, t.cluster.Devices().Stands)
+}
+
+// ComparesTaints reports whether one of the pods has a toleration that is neither for a value nor for any: whether it
+// counts depends on a feature gate.
+func ComparesTaints(pods []*cluster.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *cluster.Pod) bool {
+		return slices.ContainsFunc(pod.Object.Spec.Tolerations, func(t v1.Toleration) bool {
+			return t.Operator != "" && t.Operator != v1.TolerationOpEqual && t.Operator != v1.TolerationOpExists
+		})
+	})
 }
 
 // ResourcesOf returns the resources that the pods request any of, sorted. The number of pods that a node takes is one

@@ -6,29 +6,39 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// Table has what is known of the nodes of a cluster. Everything it keeps is a memo.
+// Table has what is known of the nodes of a cluster. Everything that it keeps is a memo.
 type Table struct {
 	cluster          *cluster.State
-	outlooks, trials int
-	comparisons      bool       // see CompareTolerations
-	horizons         []*Horizon // the one that was asked for last comes first
-	walked           int        // see Walked
+	comparisons      bool              // see CompareTolerations
+	outlooks, trials int               // see Work
+	walked           int               // see Walked
+	horizons         []*Horizon        // the one that was asked for last comes first
+	places           [rules]placesMemo // by Rule.gone
 }
 
-// NewTable returns a Table that looks at the cluster.
+// NewTable returns a Table of a cluster's nodes.
 func NewTable(c *cluster.State) *Table { return &Table{cluster: c} }
 
 // CompareTolerations sets whether tolerations with the operators Lt and Gt count, as the feature gate
 // TaintTolerationComparisonOperators says. Without the call they do not.
 func (t *Table) CompareTolerations(yes bool) {
 	t.comparisons = yes
-	t.ForgetHorizons()
+	t.ForgetMemos()
+}
+
+// ForgetMemos forgets all that is remembered. No later answer differs because of it.
+func (t *Table) ForgetMemos() {
+	t.horizons = nil
+	for i := range t.places {
+		t.places[i].by = nil
+	}
 }
 
 // Work returns how many Outlooks were made, and how often it was tried whether their pods find a node each. Tests bound
 // both.
 func (t *Table) Work() (outlooks, trials int) { return t.outlooks, t.trials }
 
+// nodes returns the nodes of these names, all nodes if within is nil.
 func (t *Table) nodes(within []string) []fwk.NodeInfo {
 	if within == nil {
 		nodes, _ := t.cluster.Nodes().List()
@@ -41,4 +51,27 @@ func (t *Table) nodes(within []string) []fwk.NodeInfo {
 		}
 	}
 	return nodes
+}
+
+// seen is up to which change a memo has seen the nodes. The zero value is up to none.
+type seen struct {
+	valid      bool
+	change     uint64
+	list       uint64 // which nodes there are
+	priorities uint64 // which priorities the pods on them count with
+}
+
+// changedSince returns the places in the State's list of the nodes on which the answer by a rule may have changed, and
+// moves s on; known is false if that may be any of them. By Empty only the nodes themselves matter.
+func (t *Table) changedSince(s *seen, r Rule) (places []int32, known bool) {
+	now := seen{valid: true, list: t.cluster.ListVersion()}
+	if r.gone == all {
+		places, now.change, known = t.cluster.Nodes().ObjectsChangedSince(s.change)
+	} else {
+		places, now.change, known = t.cluster.Nodes().ChangedSince(s.change)
+		now.priorities = t.cluster.Reprioritised()
+	}
+	known = known && s.valid && s.list == now.list && s.priorities == now.priorities
+	*s = now
+	return places, known
 }

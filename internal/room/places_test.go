@@ -1,8 +1,10 @@
-package cluster
+package room
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -19,7 +22,8 @@ import (
 func TestPlacesAreRememberedAsTheyAre(t *testing.T) {
 	const steps = 1500
 	g := rand.New(rand.NewPCG(4, 5))
-	s := New()
+	s := cluster.New()
+	table := NewTable(s)
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -55,20 +59,15 @@ func TestPlacesAreRememberedAsTheyAre(t *testing.T) {
 			must(err)
 		}
 		for range 3 {
-			least := []int64{g.Int64N(3), 1000 * g.Int64N(3), g.Int64N(2)}
-			var needs []resourceNeed
-			for i, name := range []v1.ResourceName{"pods", "cpu", "example.com/gpu"} {
-				needs = append(needs, resourceNeed{resource: name, prefix: []int64{0, least[i]}})
-			}
-			priority, k := int32(g.IntN(4)), g.IntN(12)
-			before := s.placesCounted
-			got := s.hasPlaces(needs, k, priority)
-			counted += s.placesCounted - before
-			fresh := *s
-			fresh.places = nil
-			if want := fresh.findPlaces(needs, k, priority); got != want {
-				t.Fatalf("step %d: places for %d that need %v at priority %d: %v, counted from nothing %v", step, k,
-					least, priority, got, want)
+			shape := needing(map[v1.ResourceName]int64{"pods": g.Int64N(3), "cpu": 1000 * g.Int64N(3),
+				"example.com/gpu": g.Int64N(2)})
+			rule, k := Below(int32(g.IntN(4))), g.IntN(12)
+			before := table.Counted(rule)
+			got := table.Take(shape, rule, k)
+			counted += table.Counted(rule) - before
+			if want := placesOneByOne(s, shape, rule.priority) >= int64(k); got != want {
+				t.Fatalf("step %d: places for %d that need %s at priority %d: %v, counted from nothing %v", step, k,
+					shape.key, rule.priority, got, want)
 			}
 			found[got]++
 		}
@@ -80,7 +79,8 @@ func TestPlacesAreRememberedAsTheyAre(t *testing.T) {
 
 // TestMoreNeedsThanAreRememberedDoNotTakeEachOthersPlace has more kinds of needs take turns than there is room for.
 func TestMoreNeedsThanAreRememberedDoNotTakeEachOthersPlace(t *testing.T) {
-	s := New()
+	s := cluster.New()
+	table := NewTable(s)
 	for i := range 20 {
 		n := &v1.Node{}
 		n.Name = fmt.Sprintf("n%02d", i)
@@ -89,10 +89,10 @@ func TestMoreNeedsThanAreRememberedDoNotTakeEachOthersPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const kinds, rounds = maxNodePlaces + 44, 6
+	most := mostPlaces[less]
+	kinds, rounds := most+44, 6
 	ask := func(kind int) {
-		needs := []resourceNeed{{resource: "cpu", prefix: []int64{0, int64(kind + 1)}}}
-		if !s.hasPlaces(needs, 1, 0) {
+		if !table.Take(needing(map[v1.ResourceName]int64{"cpu": int64(kind + 1)}), Below(0), 1) {
 			t.Fatalf("no place for kind %d", kind)
 		}
 	}
@@ -102,18 +102,66 @@ func TestMoreNeedsThanAreRememberedDoNotTakeEachOthersPlace(t *testing.T) {
 		}
 	}
 	// All nodes once for what is remembered, and one node for what is not.
-	if got, want := s.PlacesCounted(), maxNodePlaces*20+rounds*(kinds-maxNodePlaces); got != want {
+	if got, want := table.Counted(Below(0)), most*20+rounds*(kinds-most); got != want {
 		t.Errorf("%d nodes were counted, want %d", got, want)
 	}
-	for range 4 * maxNodePlaces { // the others are not asked for any more
+	for range 4 * most { // the others are not asked for any more
 		ask(0)
 	}
-	before := s.PlacesCounted()
+	before := table.Counted(Below(0))
 	ask(kinds - 1)
 	ask(kinds - 1)
-	if got := s.PlacesCounted() - before; got != 20 {
+	if got := table.Counted(Below(0)) - before; got != 20 {
 		t.Errorf("%d nodes were counted for what has come into use, want all 20 once", got)
 	}
+}
+
+// needing is the shape of pods that need so much of each resource at the least.
+func needing(least map[v1.ResourceName]int64) *Shape {
+	s := &Shape{}
+	for _, name := range slices.Sorted(maps.Keys(least)) {
+		if least[name] > 0 {
+			s.resources, s.needs = append(s.resources, name), append(s.needs, least[name])
+		}
+	}
+	s.key = s.amounts()
+	return s
+}
+
+// placesOneByOne puts pods of a shape on each node, one after the other, until one does not fit.
+func placesOneByOne(s *cluster.State, shape *Shape, priority int32) (places int64) {
+	nodes, _ := s.Nodes().List()
+	offered := func(name v1.ResourceName) bool {
+		_, yes := s.Free(name)
+		return yes
+	}
+	for _, info := range nodes {
+		room := map[v1.ResourceName]int64{}
+		for _, name := range shape.resources {
+			allocatable, requested := cluster.AmountOn(info, name)
+			room[name] = allocatable - requested
+			for _, each := range info.GetPods() {
+				if p := s.Pods().Get(each.GetPod().UID); p.CountedPriority() < priority {
+					room[name] += p.Amount(name)
+				}
+			}
+		}
+		fits := func() bool {
+			for k, name := range shape.resources {
+				if offered(name) {
+					if room[name] < shape.needs[k] {
+						return false
+					}
+					room[name] -= shape.needs[k]
+				}
+			}
+			return true
+		}
+		for n := 0; n < 20 && fits(); n++ {
+			places++
+		}
+	}
+	return places
 }
 
 // newPodGroup is a gang of some priority.

@@ -1,0 +1,81 @@
+package backfill
+
+import (
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/internal/room"
+)
+
+// TakesEmpty reports whether all nodes together might take so many of the pods if nothing ran there. False is certain,
+// as far as requests, selectors, required affinity and taints say. For pods that are not alike the answer is true.
+func (p *Planner) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
+	s, ok := shapeOf(pods)
+	return !ok || p.table.Take(s, room.Empty, wanted)
+}
+
+// TakesCleared reports whether all nodes together might take so many of the pods if all pods of lower priority had
+// gone, and those that are being deleted: preemption can make no more room. False is certain, as far as requests,
+// selectors, required affinity and taints say. For pods that are not alike the answer is true. It is also true for
+// pods of which nothing is known yet, unless count is set or too much else is known.
+func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, count bool) bool {
+	s, ok := shapeOf(pods)
+	if !ok || p.table.StandsForDevices(s) {
+		return true // free devices are not counted
+	}
+	rule := room.Evicted(priority)
+	return !count && !p.table.Knows(s, rule) || p.table.Take(s, rule, wanted)
+}
+
+// shapeOf returns the shape of pods that are alike. ok is false for others, and for pods with a toleration that counts
+// only under a feature gate.
+func shapeOf(pods []*cluster.Pod) (_ *room.Shape, ok bool) {
+	if room.ComparesTaints(pods) {
+		return nil, false
+	}
+	return room.ShapeOf(pods)
+}
+
+// passedOver is a shape of which too few pods fit on empty nodes: entities that want so many were passed over. It is a
+// memo.
+type passedOver struct {
+	shape  *room.Shape
+	wanted int // the fewest that one of them wants
+}
+
+// maxPassed bounds the shapes whose entities were passed over.
+const maxPassed = 4096
+
+// notePassed notes that an entity that wants so many pods of a shape was passed over.
+func (p *Planner) notePassed(s *room.Shape, wanted int) {
+	over := p.passed[s.Key()]
+	if over == nil {
+		over = &passedOver{s, wanted}
+		p.passed[s.Key()] = over
+	}
+	over.wanted = min(over.wanted, wanted)
+}
+
+// recallPassed makes the queue look again at entities that were passed over, if there may be room for some of them now.
+func (p *Planner) recallPassed() {
+	if version := p.view.Version(); p.recalled == version {
+		return
+	} else {
+		p.recalled = version
+	}
+	again := len(p.passed) >= maxPassed // most of them may be of entities that are gone
+	// any order: each by itself
+	for _, over := range p.passed {
+		again = again || p.table.Take(over.shape, room.Empty, over.wanted)
+	}
+	if again {
+		p.forgetPassed()
+	}
+}
+
+// forgetPassed forgets which entities were passed over.
+func (p *Planner) forgetPassed() {
+	clear(p.passed)
+	// any order: each by itself
+	for lane := range p.lanes {
+		p.view.ForgetPassed(lane)
+	}
+}
