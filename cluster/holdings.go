@@ -97,9 +97,9 @@ func (s *State) LowestPriority() int32 {
 	return lowest
 }
 
-// MayMakeRoom reports whether the nodes together could have what g, or those that it is admitted with, still need if all
-// pods of lower priority had gone. False is certain, as with Lacks. g is not NonStrict: waiting members of such a gang
-// keep their nodes, and a lack of room delays none of its attempts. See also room.Table.MayMakeRoom.
+// MayMakeRoom reports whether the nodes together could have what g, or those that it is admitted with, still need if
+// all pods of lower priority had gone. False is certain, as with Lacks. g is not NonStrict: waiting members of such a
+// gang keep their nodes, and a lack of room delays none of its attempts. See also room.Table.MayMakeRoom.
 func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	if s.LowestPriority() >= priority || !g.MayPreempt() {
 		return false
