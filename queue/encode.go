@@ -34,11 +34,11 @@ func (q *Queue) AppendState(dst []byte) []byte {
 func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	dst = appendKey(dst, e.key)
 	dst = canonical.AppendString(dst, e.profile)
-	state, owed := e.state, e.owed
+	state, retryable := e.state, e.retryable
 	if picked {
-		state, owed = Unschedulable, true
+		state, retryable = Unschedulable, true
 	}
-	flags := canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff, e.poppedEarly, e.asked)
+	flags := canonical.Flags(retryable, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff, e.poppedEarly, e.asked)
 	dst = append(dst, byte(state), flags)
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)

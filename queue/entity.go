@@ -35,7 +35,7 @@ const (
 	Active State = 2
 	// Backoff: will be active when its backoff expires.
 	Backoff State = 3
-	// Unschedulable: its last attempt failed, and it waits for an event, or (see Entity.Owed) for room.
+	// Unschedulable: its last attempt failed, and it waits for an event, or (see Entity.Retryable) for room.
 	Unschedulable State = 4
 	// InFlight: an attempt began and has not ended.
 	InFlight State = 5
@@ -90,20 +90,20 @@ type gateRef struct {
 // Entity is a pod, or a gang with its pods, in the queue. It is read through its methods and changed only
 // by the Queue. It implements fwk.QueuedEntityInfo, so that QueueSort plugins can order it.
 type Entity struct {
-	key      Key
-	profile  string
-	state    State
-	owed     bool // Unschedulable, and to be retried when there is room; see room.go
-	resize   bool // see Resize
-	priority int32
+	key       Key
+	profile   string
+	state     State
+	retryable bool // Unschedulable, and to be retried when there is room; see room.go
+	resize    bool // see Resize
+	priority  int32
 
 	// Each member is counted as exactly one of ready, gated and placed. untried counts the ready members that the
 	// attempt under way has not come to.
 	members              []*member // by part, name, UID
 	ready, gated, placed int
-	untried              int
+	numLeft              int
 	asking               int                  // members about whom a question is open
-	firstUntried         int                  // a memo: no member before this one is ready and untried
+	firstLeft            int                  // a memo: no member before this one is ready and untried
 	parts                map[string]partCount // of an entity that has parts
 
 	timestamp   eventlog.Time // see Timestamp
@@ -172,9 +172,9 @@ func isResize(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 // State returns the place in the queue that the entity is in.
 func (e *Entity) State() State { return e.state }
 
-// Owed reports, of an unschedulable entity, that it is due for another attempt (an event asked for it, or
+// Retryable reports, of an unschedulable entity, that it is due for another attempt (an event asked for it, or
 // its backoff or flush did) and that only Room holds it back.
-func (e *Entity) Owed() bool { return e.owed }
+func (e *Entity) Retryable() bool { return e.retryable }
 
 // Failed reports whether the last attempt ended in a failure.
 func (e *Entity) Failed() bool { return e.failed }
@@ -233,22 +233,22 @@ func (e *Entity) Ready() []*v1.Pod {
 	return pods
 }
 
-// NumUntried returns how many of the ready members the attempt under way has not come to yet; all of them if
+// NumLeft returns how many of the ready members the attempt under way has not come to yet; all of them if
 // none is under way.
-func (e *Entity) NumUntried() int {
+func (e *Entity) NumLeft() int {
 	if e.state != InFlight {
 		return e.ready
 	}
-	return e.untried
+	return e.numLeft
 }
 
-// NumUntriedOf is NumUntried of one part of a composite.
-func (e *Entity) NumUntriedOf(part string) int {
+// NumLeftOf is NumLeft of one part of a composite.
+func (e *Entity) NumLeftOf(part string) int {
 	n := e.parts[part]
 	if e.state != InFlight {
 		return n.ready
 	}
-	return n.untried
+	return n.numLeft
 }
 
 // Next returns the first ready pod, by part, name and UID, that the attempt under way has not come to yet: the
@@ -262,13 +262,13 @@ func (e *Entity) Next() *v1.Pod {
 		}
 		return nil
 	}
-	if e.untried == 0 {
+	if e.numLeft == 0 {
 		return nil
 	}
-	for e.members[e.firstUntried].placed || e.members[e.firstUntried].gate != nil || e.members[e.firstUntried].tried {
-		e.firstUntried++
+	for e.members[e.firstLeft].placed || e.members[e.firstLeft].gate != nil || e.members[e.firstLeft].tried {
+		e.firstLeft++
 	}
-	return e.members[e.firstUntried].pod
+	return e.members[e.firstLeft].pod
 }
 
 // PlacedMembers returns the UIDs of the members with a node, in the order of their pods' names.
@@ -381,7 +381,7 @@ func (e *Entity) GetGatingPluginEvents() []fwk.ClusterEvent {
 func (e *Entity) insert(m *member) {
 	i, _ := slices.BinarySearchFunc(e.members, m, compareMembers)
 	e.members = slices.Insert(e.members, i, m)
-	e.firstUntried = 0
+	e.firstLeft = 0
 	e.count(m, 1)
 }
 
@@ -392,7 +392,7 @@ func (e *Entity) remove(m *member) {
 		panic("queue: " + string(m.pod.UID) + " is not among the members of " + e.key.String())
 	}
 	e.members = slices.Delete(e.members, i, i+1)
-	e.firstUntried = 0
+	e.firstLeft = 0
 	e.count(m, -1)
 }
 
@@ -404,30 +404,30 @@ func (e *Entity) count(m *member, n int) {
 	case m.gate != nil:
 		e.gated += n
 	default:
-		untried := 0
+		numLeft := 0
 		if !m.tried {
-			untried = n
+			numLeft = n
 		}
 		e.ready += n
-		e.untried += untried
-		if untried > 0 {
-			e.firstUntried = 0
+		e.numLeft += numLeft
+		if numLeft > 0 {
+			e.firstLeft = 0
 		}
 		if m.part != "" {
-			e.countPart(m.part, n, untried)
+			e.countPart(m.part, n, numLeft)
 		}
 	}
 }
 
 // partCount is how many members of a part are ready, and how many of those untried.
-type partCount struct{ ready, untried int }
+type partCount struct{ ready, numLeft int }
 
-func (e *Entity) countPart(part string, ready, untried int) {
+func (e *Entity) countPart(part string, ready, numLeft int) {
 	if e.parts == nil {
 		e.parts = map[string]partCount{}
 	}
 	n := e.parts[part]
-	n.ready, n.untried = n.ready+ready, n.untried+untried
+	n.ready, n.numLeft = n.ready+ready, n.numLeft+numLeft
 	if e.parts[part] = n; n == (partCount{}) {
 		delete(e.parts, part)
 	}

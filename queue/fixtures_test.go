@@ -177,7 +177,7 @@ func checkPlaces(t tester, q *Queue) {
 	in(Active, q.active.items)
 	in(Backoff, q.backoff.items)
 	in(InFlight, q.flight)
-	in(Unschedulable, q.owed.all())
+	in(Unschedulable, q.retryable.all())
 	for _, c := range q.alike {
 		in(Unschedulable, c.entities)
 	}
@@ -226,8 +226,8 @@ func checkPlaces(t tester, q *Queue) {
 		if len(where) != 1 || where[0] != e.state {
 			t.Fatalf("%v is %v but stands in %v", e.key, e.state, where)
 		}
-		if want := e.state == Gated || e.state == Unschedulable && !e.owed; lined[e] != want || e.isResting != want {
-			t.Fatalf("%v, %v, owed %v: in line %v", e.key, e.state, e.owed, lined[e])
+		if want := e.state == Gated || e.state == Unschedulable && !e.retryable; lined[e] != want || e.isResting != want {
+			t.Fatalf("%v, %v, owed %v: in line %v", e.key, e.state, e.retryable, lined[e])
 		}
 		if q.entities[e.key] != e || len(e.members) == 0 {
 			t.Fatalf("%v: index or members are wrong", e.key)

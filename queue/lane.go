@@ -62,8 +62,8 @@ func (q *Queue) changeLane(e *Entity) {
 	}
 	switch {
 	case !e.waits() || q.lanes.nameFor(e) == is:
-	case e.owed:
-		q.owe(e)
+	case e.retryable:
+		q.makeRetryable(e)
 	default:
 		q.put(e, e.state)
 	}
@@ -206,12 +206,12 @@ func (l *lane) findOvertaking(q *Queue, first *Entity) *Entity {
 func (q *Queue) worthAttempt(e *Entity, version uint64) bool {
 	switch {
 	case e.state == Active && e.failed && q.opts.Room != nil && !q.opts.Room(e):
-		q.owe(e)
+		q.makeRetryable(e)
 		q.refused(e, version)
-	case e.owed && e.node.own.asked == version && version != neverAsked:
-	case e.owed && q.opts.Room(e):
+	case e.retryable && e.node.own.asked == version && version != neverAsked:
+	case e.retryable && q.opts.Room(e):
 		q.pick(e)
-	case e.owed:
+	case e.retryable:
 		q.refused(e, version)
 	}
 	return e.state == Active
@@ -293,7 +293,7 @@ func (q *Queue) RetryInLane(lane, plugin string) {
 	refused = slices.DeleteFunc(refused, func(e *Entity) bool { return e.lane != l })
 	slices.SortFunc(refused, q.compare)
 	for _, e := range refused {
-		if e.state == Unschedulable && !e.owed {
+		if e.state == Unschedulable && !e.retryable {
 			q.Retry(e.key)
 		}
 	}

@@ -266,7 +266,7 @@ func (r *run) check() {
 	if !bytes.Equal(r.q.AppendState(nil), r.plain.AppendState(nil)) {
 		r.t.Fatal("RoomVersion makes a difference")
 	}
-	if !slices.IsSortedFunc(r.q.owed.all(), r.q.compare) {
+	if !slices.IsSortedFunc(r.q.retryable.all(), r.q.compare) {
 		r.t.Fatal("the owed are out of order")
 	}
 }

@@ -527,7 +527,7 @@ func show(q *Queue) string {
 	var b strings.Builder
 	for _, e := range q.All() {
 		s := e.State()
-		if e.Owed() {
+		if e.Retryable() {
 			s = Active
 		}
 		next := ""

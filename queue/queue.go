@@ -37,15 +37,15 @@ type Queue struct {
 	byName   map[types.NamespacedName]*member
 	counts   Counts
 
-	active  entityHeap
-	backoff entityHeap
-	flight  []*Entity       // in the order of StartAttempt
-	owed    tree            // those in no lane; see room.go
-	early   []*Entity       // those of backoff that may be attempted early, in the order of that; see early.go
-	alike   []*refusedAlike // the other unschedulable ones by reason; see hints.go
-	lanes   laneSets        // of those with a lane
-	resting restList        // unschedulable (not owed) and gated, by since; see timers.go
-	outside restList        // those of them that are flushed also if nothing has changed; see timers.go
+	active    entityHeap
+	backoff   entityHeap
+	flight    []*Entity       // in the order of StartAttempt
+	retryable tree            // those in no lane; see room.go
+	early     []*Entity       // those of backoff that may be attempted early, in the order of that; see early.go
+	alike     []*refusedAlike // the other unschedulable ones by reason; see hints.go
+	lanes     laneSets        // of those with a lane
+	resting   restList        // unschedulable (not owed) and gated, by since; see timers.go
+	outside   restList        // those of them that are flushed also if nothing has changed; see timers.go
 
 	alikeByReason map[string]*refusedAlike
 	pluginsByName map[pluginName]*plugin
@@ -241,7 +241,7 @@ func (q *Queue) Update(key Key, old, pod *v1.Pod) {
 	if m.gate != nil {
 		q.test(m)
 	}
-	if e.state == InFlight || e.state == Unschedulable && !e.owed {
+	if e.state == InFlight || e.state == Unschedulable && !e.retryable {
 		for _, ev := range framework.PodSchedulingPropertiesChange(pod, old, true) {
 			occurred := q.occur(ev, old, pod)
 			o := &occurred
@@ -326,7 +326,7 @@ func (q *Queue) Activate(key Key) {
 	case InFlight:
 		e.notedAny, e.notedAll = true, true
 	case Unschedulable, Backoff, Gated:
-		if !e.owed {
+		if !e.retryable {
 			q.activate(e)
 		}
 	}
@@ -343,7 +343,7 @@ func (q *Queue) Retry(key Key) {
 	switch {
 	case e.state == InFlight:
 		e.notedAny, e.notedAll = true, true
-	case e.state == Unschedulable && !e.owed:
+	case e.state == Unschedulable && !e.retryable:
 		q.requeue(e)
 	}
 }
@@ -425,7 +425,7 @@ func (q *Queue) activateTested(e *Entity) {
 		q.take(e)
 		q.rest(e)
 	case e.failed && q.opts.Room != nil && !e.resize:
-		q.owe(e)
+		q.makeRetryable(e)
 	default:
 		q.put(e, Active)
 	}
@@ -455,10 +455,10 @@ func (q *Queue) reorder(e *Entity, change func()) {
 		q.active.remove(e)
 		change()
 		q.active.push(e)
-	case e.owed:
-		q.removeOwed(e)
+	case e.retryable:
+		q.removeRetryable(e)
 		change()
-		q.addOwed(e)
+		q.addRetryable(e)
 	case e.isEarly:
 		q.removeEarly(e)
 		change()
@@ -534,8 +534,8 @@ func (q *Queue) take(e *Entity) {
 		i := slices.Index(q.flight, e)
 		q.flight = slices.Delete(q.flight, i, i+1)
 	case Unschedulable:
-		if e.owed {
-			q.removeOwed(e)
+		if e.retryable {
+			q.removeRetryable(e)
 			break
 		}
 		q.declassify(e)

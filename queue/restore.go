@@ -78,7 +78,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 	if bits[6] && !q.opts.PopEarly {
 		r.Fail("entity flags", errors.New("it was attempted early, and no entity is"))
 	}
-	e.owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff = bits[0], bits[1], bits[2], bits[3], bits[4], bits[5]
+	e.retryable, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff = bits[0], bits[1], bits[2], bits[3], bits[4], bits[5]
 	e.poppedEarly, e.asked = bits[6], bits[7]
 	e.timestamp = readTime(r, "timestamp")
 	if t := readTime(r, "first active"); t != 0 {
@@ -146,22 +146,22 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 }
 
 // rests reports whether the entity is in the list of those that wait to be flushed.
-func rests(e *Entity) bool { return e.state == Gated || e.state == Unschedulable && !e.owed }
+func rests(e *Entity) bool { return e.state == Gated || e.state == Unschedulable && !e.retryable }
 
 // restorePlaces puts every entity where its state says. Those in flight are in the order of flight, the others
 // in an order that follows from what is known of them.
 func (q *Queue) restorePlaces(flight []Key) error {
 	var resting []*Entity
 	for _, e := range q.sorted.all() {
-		if e.state == nowhere || e.state > Asking || e.owed && e.state != Unschedulable {
+		if e.state == nowhere || e.state > Asking || e.retryable && e.state != Unschedulable {
 			return fmt.Errorf("queue entity %s is in no such state: %d", e.key, e.state)
 		}
 		*q.counts.of(e.state)++
 		switch {
 		case rests(e):
 			resting = append(resting, e)
-		case e.owed && !q.hasLane(e):
-			q.owed.add(e, q.summaryOf(e), q.compare)
+		case e.retryable && !q.hasLane(e):
+			q.retryable.add(e, q.summaryOf(e), q.compare)
 		case e.state == Active && !q.hasLane(e):
 			q.active.push(e)
 		case e.state == Backoff:

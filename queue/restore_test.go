@@ -224,7 +224,7 @@ func TestARestoredQueueShowsWhatTheOriginalShows(t *testing.T) {
 		tell(q)
 	}
 	q.ChooseHead()
-	if e := q.Get(gangKey("g")); !e.Owed() {
+	if e := q.Get(gangKey("g")); !e.Retryable() {
 		t.Fatalf("the gang is %v, want a retry owed to it", e.State())
 	}
 	wantState(t, q, gangKey("a"), Gated)
@@ -269,7 +269,7 @@ func shown(q *Queue) (lines []string) {
 				e.key,
 				e.profile,
 				e.state,
-				e.owed,
+				e.retryable,
 				e.FirstActive(),
 				e.Since(),
 				e.Timestamp(),

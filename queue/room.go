@@ -48,17 +48,17 @@ func (q *Queue) chooseActive() {
 	}
 	head := q.active.top()
 	for ; head != nil && head.failed && !head.resize && !q.opts.Room(head); head = q.active.top() {
-		q.owe(head)
+		q.makeRetryable(head)
 		q.refused(head, version)
 	}
-	q.chooseOwed(head, version)
+	q.chooseRetryable(head, version)
 }
 
-// chooseOwed picks the first of the owed that comes before head and has room.
-func (q *Queue) chooseOwed(head *Entity, version uint64) {
+// chooseRetryable picks the first of the owed that comes before head and has room.
+func (q *Queue) chooseRetryable(head *Entity, version uint64) {
 	var refused []*Entity
 	skip := func(g *summary) bool { return q.hasNoRoom("", g, version) }
-	q.owed.walk(skip, func(e *Entity) bool {
+	q.retryable.walk(skip, func(e *Entity) bool {
 		switch {
 		case head != nil && q.less(head, e):
 			return true
@@ -79,7 +79,7 @@ func (q *Queue) chooseOwed(head *Entity, version uint64) {
 func (q *Queue) Unpick() {
 	for _, e := range q.picks {
 		if q.entities[e.key] == e && q.IsPicked(e) {
-			q.owe(e)
+			q.makeRetryable(e)
 		}
 	}
 	clear(q.picks)
@@ -99,30 +99,30 @@ func (q *Queue) pick(e *Entity) {
 }
 
 // owe makes e unschedulable with a retry owed.
-func (q *Queue) owe(e *Entity) {
+func (q *Queue) makeRetryable(e *Entity) {
 	q.take(e)
 	e.state = Unschedulable
 	q.counts.Unschedulable++
 	if e.firstActive == 0 {
 		e.setFirstActive(q.now)
 	}
-	q.addOwed(e)
+	q.addRetryable(e)
 	q.joinLane(e)
 }
 
-// addOwed puts e among the entities that are owed a retry.
-func (q *Queue) addOwed(e *Entity) {
-	e.owed = true
+// addRetryable puts e among the entities that are owed a retry.
+func (q *Queue) addRetryable(e *Entity) {
+	e.retryable = true
 	if !q.hasLane(e) { // else its lane asks
-		q.owed.add(e, q.summaryOf(e), q.compare)
+		q.retryable.add(e, q.summaryOf(e), q.compare)
 	}
 }
 
-// removeOwed takes e out from among the owed.
-func (q *Queue) removeOwed(e *Entity) {
-	e.owed = false
-	if e.node.in == &q.owed {
-		q.owed.remove(e)
+// removeRetryable takes e out from among the owed.
+func (q *Queue) removeRetryable(e *Entity) {
+	e.retryable = false
+	if e.node.in == &q.retryable {
+		q.retryable.remove(e)
 	}
 }
 

@@ -66,8 +66,8 @@ func TestWithoutRoomTheRetryIsOwed(t *testing.T) {
 	wantHead(t, q, "none")
 	wantWake(t, q, 0)
 	r.wantAsked(t, "a b")
-	if e := q.Get(podKey("a")); !e.Owed() || e.State() != Unschedulable || e.GetUnschedulablePlugins().Len() != 1 {
-		t.Errorf("owed %v, %v", e.Owed(), e.State())
+	if e := q.Get(podKey("a")); !e.Retryable() || e.State() != Unschedulable || e.GetUnschedulablePlugins().Len() != 1 {
+		t.Errorf("owed %v, %v", e.Retryable(), e.State())
 	}
 	checkPlaces(t, q)
 
@@ -182,7 +182,7 @@ func TestOwedEntitiesFollowTheirPriority(t *testing.T) {
 	q.ChooseHead()
 	q.Update(podKey("c"), nil, withPriority(podNamed("c"), 9))
 	checkPlaces(t, q)
-	if !slices.IsSortedFunc(q.owed.all(), q.compare) || q.owed.all()[0].key.Name != "c" {
+	if !slices.IsSortedFunc(q.retryable.all(), q.compare) || q.retryable.all()[0].key.Name != "c" {
 		t.Error("the owed are out of order")
 	}
 	q.Delete(podKey("c"), "uid-c")

@@ -42,8 +42,8 @@ type summary struct {
 	// due says that one is active or asking: a search always looks at it.
 	due bool
 	// owed says that one is owed a retry, and need is the least that one of these needs.
-	owed bool
-	need Need
+	retryable bool
+	need      Need
 	// asked is the RoomVersion at which Room has refused all of those that are owed a retry.
 	asked uint64
 	// passed says that FirstInLane passes over all of them.
@@ -56,12 +56,12 @@ const neverAsked = ^uint64(0)
 // add combines another summary with g.
 func (g *summary) add(o *summary) {
 	g.due, g.passed = g.due || o.due, g.passed && o.passed
-	if !o.owed {
+	if !o.retryable {
 		return
 	}
-	if !g.owed {
+	if !g.retryable {
 		amounts := append(g.need.Amounts[:0], o.need.Amounts...)
-		g.owed, g.need, g.asked = true, o.need, o.asked
+		g.retryable, g.need, g.asked = true, o.need, o.asked
 		g.need.Amounts = amounts
 		return
 	}
@@ -234,8 +234,8 @@ func (w *tree) all() []*Entity {
 
 // summaryOf returns what searches know of e.
 func (q *Queue) summaryOf(e *Entity) summary {
-	g := summary{due: e.state == Active || e.state == Asking, owed: e.owed, asked: neverAsked}
-	if !e.owed {
+	g := summary{due: e.state == Active || e.state == Asking, retryable: e.retryable, asked: neverAsked}
+	if !e.retryable {
 		return g
 	}
 	g.need.Unknown = true // until updateNeeds
@@ -250,7 +250,7 @@ func (q *Queue) summaryOf(e *Entity) summary {
 func (q *Queue) updateNeeds() {
 	for _, e := range q.stale {
 		e.stale = false
-		if e.owed && e.node.in != nil {
+		if e.retryable && e.node.in != nil {
 			e.node.own.need = q.opts.Need(e)
 			e.refresh()
 		}
@@ -295,7 +295,7 @@ func (q *Queue) hasNoRoom(lane string, g *summary, version uint64) bool {
 	switch {
 	case g.due || q.plain:
 		return false
-	case !g.owed || g.asked == version:
+	case !g.retryable || g.asked == version:
 		return true
 	case g.need.Unknown || q.opts.MayHaveRoom == nil:
 		return false
@@ -314,7 +314,7 @@ func (q *Queue) WithoutMemos(do func()) {
 
 // Looked returns at how many entities and subtrees searches for one that may have room have looked. Tests bound it.
 func (q *Queue) Looked() int {
-	n := q.owed.looked + q.lanes.looked
+	n := q.retryable.looked + q.lanes.looked
 	for _, set := range q.lanes.sets {
 		for _, l := range set.lanes {
 			n += l.entities.looked

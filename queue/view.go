@@ -43,9 +43,9 @@ func (q *Queue) Ahead(e *Entity) int {
 	return ahead
 }
 
-// Untried reports whether the pod is a ready member that the attempt under way, or else the next one, has still to come
+// IsLeft reports whether the pod is a ready member that the attempt under way, or else the next one, has still to come
 // to.
-func (q *Queue) Untried(uid types.UID) bool {
+func (q *Queue) IsLeft(uid types.UID) bool {
 	m := q.byUID[uid]
 	return m != nil && !m.placed && m.gate == nil && (m.entity.state != InFlight || !m.tried)
 }

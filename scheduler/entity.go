@@ -72,9 +72,9 @@ func (n *entities) left(g *cluster.Group) int {
 	case e == nil:
 		return 0
 	case key.Type == fwk.CompositePodGroupKeyType:
-		return e.NumUntriedOf(g.String())
+		return e.NumLeftOf(g.String())
 	}
-	return e.NumUntried()
+	return e.NumLeft()
 }
 
 // unitOf returns the key of the entity to which the gangs directly below a CompositePodGroup belong. It returns false

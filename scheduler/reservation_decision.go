@@ -197,7 +197,7 @@ func (m *Machine) KeptFor(key queue.Key) []backfill.Kept {
 func (m *Machine) retryOvertaking(key queue.Key) {
 	m.nominated.forgetIndex() // the Decision may have changed it
 	e := m.queue.Get(key)
-	if e == nil || e.State() != queue.Unschedulable || e.Owed() || !m.backfill.HasLane(e.Profile()) {
+	if e == nil || e.State() != queue.Unschedulable || e.Retryable() || !m.backfill.HasLane(e.Profile()) {
 		return
 	}
 	if e.KeptOff() && !m.backfill.Overtakes(e, e) {
@@ -247,7 +247,7 @@ func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	for _, lane := range m.backfill.Backfilled() {
 		m.backfill.Observe(lane, entry, roomChanged)
 		if key, failed := m.failedAttempt(entry); failed {
-			m.backfill.Doubt(lane, key)
+			m.backfill.Recheck(lane, key)
 		}
 		if m.backfill.WaitsNoMore(lane) {
 			m.renewReserved(lane)

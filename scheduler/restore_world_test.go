@@ -109,7 +109,7 @@ func (w *richWorld) take(p eventlog.Payload) {
 func (w *richWorld) look() {
 	for _, e := range w.m.Queue().All() {
 		w.seen[e.State().String()] = true
-		w.seen["owed"] = w.seen["owed"] || e.Owed()
+		w.seen["owed"] = w.seen["owed"] || e.Retryable()
 	}
 	for _, p := range w.m.Cluster().Pods().All() {
 		w.seen["refused"] = w.seen["refused"] || p.Group != nil && p.Group.Refusal() != ""

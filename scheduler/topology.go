@@ -232,10 +232,10 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 }
 
 // untried reports whether a cycle could place the pod: in the attempt under way, or in the next one if that has failed.
-func (s *domainSearch) untried(p *cluster.Pod) bool {
+func (s *domainSearch) left(p *cluster.Pod) bool {
 	switch {
 	case s.failed == "":
-		return p.Stage == cluster.Pending && s.queue.Untried(p.Object.UID)
+		return p.Stage == cluster.Pending && s.queue.IsLeft(p.Object.UID)
 	case slices.Contains(s.released, p):
 		return p.MayBePlaced()
 	}

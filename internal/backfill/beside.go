@@ -15,25 +15,25 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// What a reservation leaves free for entities that would still run at its time. Example: 12 of a node's 16 cpu are in
+// The room beside a reservation, for entities that would still run at its time. Example: 12 of a node's 16 cpu are in
 // use, 4 of them end before the reservation's time, and 6 cpu of the node are reserved. So the node will have 8 cpu
-// free then, and 2 beside the reservation: of the 4 that are free now others may take 2.
+// free then, and 2 beside the reservation: others may take 2 of the 4 cpu that are free now.
 
-// besideMemo is what is known of a reservation's nodes. It is a memo only.
+// besideMemo is a memo about a reservation's nodes.
 type besideMemo struct {
-	// taken are the pending pods that the reservation is for, by node. uids and names are of all pods that it is for,
-	// also those that are gone or have a node.
+	// taken are the pending pods that the reservation is for, by node. uids and names are of all pods that the
+	// reservation is for, also of pods that are gone or have a node.
 	taken map[string][]*cluster.Pod
 	uids  map[types.UID]bool
 	names map[types.NamespacedName]bool
 	nodes map[string]nodeBeside
-	// free is what all nodes together have free beside the reservation, at these versions.
+	// free is the amount that all nodes together have free beside the reservation, at these versions.
 	free     map[v1.ResourceName]int64
 	versions Versions
 	overdue  bool
 }
 
-// nodeBeside is how much of what a node has free now others must leave to a reservation.
+// nodeBeside is the part of a node's free amounts that others must leave to a reservation.
 type nodeBeside struct {
 	generation int64  // the node's: its pods
 	allowed    uint64 // when they end
@@ -84,8 +84,8 @@ func (p *Planner) takenBy(r *reservation) map[string][]*cluster.Pod {
 	return b.taken
 }
 
-// slack is what a node will have left of a resource at the reservation's time beside what is reserved of it, if no
-// other pod comes.
+// slack returns how much of a resource a node will have left at the reservation's time, without the reserved amount, if
+// no other pod comes.
 func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName) int64 {
 	left, _ := p.view.AmountOn(info, name)
 	now := p.view.Now()
@@ -104,8 +104,8 @@ func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName)
 	return left
 }
 
-// isKept reports whether room is kept for a pod on a node, and is not free for those that the reservation is for: it
-// was promised before, and the reservation leaves it out.
+// isKept reports whether room is kept on a node for a pod that the reservation is not for. The reservation leaves out
+// such room, because it was promised before.
 func (p *Planner) isKept(r *reservation, pod *cluster.Pod, node string) bool {
 	if !slices.Contains(p.view.KeptOn(node), pod) {
 		return false
@@ -113,8 +113,8 @@ func (p *Planner) isKept(r *reservation, pod *cluster.Pod, node string) bool {
 	return !slices.ContainsFunc(p.takenBy(r)[node], func(of *cluster.Pod) bool { return !p.KeepsFrom(pod, of) })
 }
 
-// kept is how much of a node's resource nominated pods will have at the reservation's time, of those that another pod
-// must leave their room. Those that the reservation is for are not among them.
+// kept returns how much of a node's resource nominated pods will have at the reservation's time. It counts only pods
+// that another pod must leave their room, and not the pods that the reservation is for.
 func (p *Planner) kept(r *reservation, other *cluster.Pod, info fwk.NodeInfo, name v1.ResourceName) (amount int64) {
 	for _, kept := range p.view.KeptOn(info.Node().Name) {
 		gone := kept.Life() > 0 && p.view.Now().Add(kept.Life()) <= r.At
@@ -154,9 +154,9 @@ func (p *Planner) HasRoom(e *queue.Entity) bool {
 	return true
 }
 
-// MayHaveRoom reports whether some entity of a lane may have room beside the lane's reservation that needs no more
-// than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a
-// condition as HasRoom is.
+// MayHaveRoom reports whether some entity of a lane may have room beside the lane's reservation. The entity needs no
+// more than these amounts. If longest is above 0, it may hold them no longer than that. False is certain, as with
+// HasRoom.
 func (p *Planner) MayHaveRoom(lane string, longest time.Duration, needs []Need) bool {
 	r := p.reservations[lane]
 	if r == nil || longest > 0 && p.view.Now().Add(longest) <= r.At {
@@ -170,7 +170,7 @@ func (p *Planner) MayHaveRoom(lane string, longest time.Duration, needs []Need) 
 	return true
 }
 
-// freeBeside is what all nodes have free of a resource that can be had without delaying the reservation.
+// freeBeside returns how much of a resource all nodes have free that can be taken without a delay of the reservation.
 func (p *Planner) freeBeside(r *reservation, name v1.ResourceName) int64 {
 	b, overdue := &r.memo, p.view.Now() > r.At
 	if now := p.view.Versions(); b.free == nil || b.versions != now || b.overdue != overdue {
@@ -198,7 +198,7 @@ func (p *Planner) countFreeBeside(r *reservation, name v1.ResourceName, overdue 
 	return free
 }
 
-// leftTo is how much of what a node has free of a resource now others must leave to the reservation.
+// leftTo returns how much of a node's free amount of a resource others must leave to the reservation.
 func (p *Planner) leftTo(r *reservation, info fwk.NodeInfo, name v1.ResourceName, overdue bool) int64 {
 	node, allowed := info.Node().Name, p.view.Versions().Allowed
 	b := r.memo.nodes[node]

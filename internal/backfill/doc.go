@@ -1,22 +1,20 @@
 // Package backfill plans which entities may be attempted before which in a lane.
 //
-// A lane is the entities of one profile in queue order, under the queue policy StrictFIFO or Backfill. An entity is
-// what is in the queue as one: a pod, a gang, or the gangs that are admitted together. The first entity of a lane that
-// lacks something it needs is called the first below.
+// A lane has the entities of one profile in queue order, under the queue policy StrictFIFO or Backfill. An entity is a
+// pod, a gang, or the gangs that are admitted together. The first entity of a lane that lacks something it needs is
+// called the first below.
 //
 // Under StrictFIFO no entity passes the first. Under Backfill others pass it as long as they do not delay it:
 //
-//   - When the first has failed, and it is known when there will be room for it by what the running pods declare of
-//     their durations (package outlook), it gets a reservation: a time, and a place for each of its pods. Others may
-//     use what the reservation leaves free, and everything if they declare to be gone by its time.
-//   - When it is not known when there will be room, the first blocks its lane after a while (Lane.Hold): none passes
-//     it any more, so that what comes free collects for it.
-//   - An entity that no room can help (it fits on no empty cluster, or fails although it fits) is passed over: the
-//     next one is the first.
+//   - The first has failed, and the running pods declare their durations, so that package room knows when there will
+//     be room for it. It gets a reservation: a time, and a place for each of its pods. Others may use the rest. They
+//     may use everything if they declare to be gone by that time.
+//   - It is not known when there will be room. Then the first blocks its lane after a while (Lane.Hold). No entity
+//     passes it, so that the room that comes free collects for it.
+//   - No room can help the entity: it fits on no empty cluster, or fails although it fits. The next one is the first.
 //
-// The Planner owns the lanes' rules, the reservations with their encoding, and memos of answers that are costly. It
-// never decides and never changes the queue. The scheduler asks Propose what to write into a Decision, hands the
-// applied Decision back with Reserve, and tells with Observe what each entry may have changed:
+// The Planner owns the lanes' rules, the reservations with their encoding, and memos of costly answers. It never
+// decides and never changes the queue. The scheduler calls it in this order:
 //
 //	if p, ok := planner.Propose(true); ok {    // Decide: pure
 //		...                                    // p becomes a Decision, which is logged
@@ -32,6 +30,6 @@
 //
 // Reservations are state. All else is a function of them and of the View.
 //
-// Start reading at planner.go, then lane.go (which is the first, and what blocks), reservation.go and beside.go (what
-// is free beside a reservation).
+// Start reading at planner.go, then lane.go (the first entity, and blocked lanes), reservation.go and beside.go (the
+// room beside a reservation).
 package backfill

@@ -11,16 +11,17 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// BlockedLane is a lane whose first entity lets none pass: it is not known when there will be room for it, so all room
-// that is free, or comes free, is kept for it. Example: a gang needs 8 nodes, 5 are free, and the pods on the others
-// declare no duration. After Lane.Hold nothing else of the lane is placed on the 5 nodes.
+// BlockedLane is a lane whose first entity lets none pass. It is not known when there will be room for that entity, so
+// all free room is kept for it. Example: a gang needs 8 nodes, 5 are free, and the pods on the others declare no
+// duration. After Lane.Hold nothing else of the lane is placed on the 5 nodes.
 type BlockedLane struct {
 	// Lane is the lane's name, and Key its first entity.
 	Lane string
 	Key  queue.Key
-	// Since is when the entity had waited for as long as it lets others pass. It may have become the first only later.
+	// Since is the time at which the entity had waited for Lane.Hold. It may have become the first only later.
 	Since eventlog.Time
-	// Pods is how many of the Needed pods find room by now, one after the other, and Nodes on how many nodes.
+	// Pods is the number of the Needed pods that find room now, one after the other, and Nodes the number of their
+	// nodes.
 	Nodes, Pods, Needed int
 }
 
@@ -59,7 +60,7 @@ func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
 	return e.FirstActive().Add(l.Hold) <= p.view.Now() && p.first(l.Name) == e
 }
 
-// first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
+// first returns the first entity of a lane that lacks something it needs and that room can help, nil if there is none.
 func (p *Planner) first(lane string) *queue.Entity {
 	l := p.lanes[lane]
 	p.recallPassed()
@@ -72,15 +73,16 @@ func (p *Planner) first(lane string) *queue.Entity {
 	})
 }
 
-// roomIsNotIt reports whether no room that comes free will help e: it has failed, and does not fit on an empty cluster
-// either, or there is room for it now and it fails for another reason. It is false while e has a reservation.
+// roomIsNotIt reports whether no room that comes free will help e. This is so if e has failed, and does not fit on an
+// empty cluster either. It is also so if there is room for e now and it fails for another reason. The result is false
+// while e has a reservation.
 //
-// Invariant: the answer does not depend on which entity the queue has picked for a retry, and so neither do first and
-// notFirst. The pick depends on the reservations. If the end of a reservation depended on the pick in turn, it could
-// change the pick so that the reservation is decided again, and so on without end. Example: A can never fit, B and C
-// are owed a retry, and C has the reservation. With it A lacks room, so B is picked; without it A is picked.
+// Invariant: the result does not depend on the entity that the queue has picked for a retry, so first and notFirst do
+// not depend on it either. The pick depends on the reservations. If the end of a reservation depended on the pick in
+// turn, it could change the pick so that the reservation is decided again, without end. Example: A can never fit, B and
+// C wait for a retry, and C has the reservation. With it A lacks room, so B is picked. Without it A is picked.
 //
-// passed says that it will not help before something about e, or the nodes as recallPassed looks at them, has changed.
+// If passed is true, the result stays the same until something about e changes, or the nodes as recallPassed sees them.
 func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool) {
 	if r := p.reservations[l.Name]; !e.Failed() || r != nil && r.Key == e.Key() {
 		return false, false
@@ -111,14 +113,14 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool)
 	return room.now, false
 }
 
-// oneShape returns the shape of the pods of an entity, and how many of them are wanted; nil if the entity does not ask
-// for some pods of one shape, on any nodes.
+// oneShape returns the shape of an entity's pods, and how many of them are wanted. It returns nil if the pods differ in
+// shape, or may not use all nodes.
 func (p *Planner) oneShape(e *queue.Entity, needed room.Demand) (*room.Shape, int) {
 	if len(needed.Parts) != 1 || needed.Enough != 1 || needed.Parts[0].Wanted < 1 {
 		return nil, 0
 	}
 	if e.Type() == fwk.CompositePodGroupKeyType {
-		return nil, 0 // what it needs may change by more than is told of it
+		return nil, 0 // the needs of a composite may change without a notice
 	}
 	if _, limited := p.view.DomainsNow(e); limited {
 		return nil, 0
@@ -144,11 +146,11 @@ func (p *Planner) learnEver(e *queue.Entity, needed room.Demand, to *roomToGet) 
 // refusedElsewhere reports whether the entity may have failed for another reason than want of room: it waits for an
 // event that some plugin asked for, or a plugin ended in an error.
 func refusedElsewhere(e *queue.Entity) bool {
-	return e.State() == queue.Unschedulable && !e.Owed() || e.GetConsecutiveErrorsCount() > 0
+	return e.State() == queue.Unschedulable && !e.Retryable() || e.GetConsecutiveErrorsCount() > 0
 }
 
-// roomToGet is whether there is room for pods as they were: on an empty cluster, at a version of its objects, and now,
-// at versions of what runs there.
+// roomToGet says whether there is room for pods as they were: on an empty cluster, at a version of its objects, and
+// now, at versions of the running pods.
 type roomToGet struct {
 	of        demandAsItWas
 	shape     *room.Shape // nil if it is not known by one
@@ -159,10 +161,11 @@ type roomToGet struct {
 	ever, now bool
 }
 
-// leastRoomNoted is how many entities the memo of roomIsNotIt has at the least before it is begun anew.
+// leastRoomNoted is the minimum size of the memo of roomIsNotIt before it is cleared.
 const leastRoomNoted = 64
 
-// noteRoom remembers the room of e, which is one of so many entities. What is gone is forgotten with the rest.
+// noteRoom remembers the room of e. entities is the number of entities. The memo is cleared as a whole, with the
+// entities that are gone.
 func (l *lane) noteRoom(e *queue.Entity, room *roomToGet, entities int) {
 	if l.room == nil || len(l.room) >= leastRoomNoted+2*entities {
 		l.room = map[queue.Key]*roomToGet{}
@@ -197,8 +200,7 @@ type ahead interface {
 	fitsNow() bool
 }
 
-// aheadFor returns what tells when there is room for the demand of an entity: its outlooks, or a Horizon where that
-// answers the same for less.
+// aheadFor returns the source of an entity's times: its outlooks, or a Horizon if that gives the same answers faster.
 func (p *Planner) aheadFor(e *queue.Entity, demand room.Demand) ahead {
 	if _, limited := p.view.DomainsNow(e); !limited && len(p.view.KeptNodes()) == 0 {
 		if h, ok := p.table.Horizon(p.view.Now(), demand); ok {
@@ -246,7 +248,8 @@ func (p *Planner) outlookOn(nodes []string, e *queue.Entity, demand room.Demand)
 	return o
 }
 
-// earliest is that of the Outlook with the earliest time; of equals that of the fewest nodes, then the first.
+// earliest returns the answer of the Outlook with the earliest time. Ties go to the fewest nodes, then to the first
+// one.
 func (all outlooks) earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
 	until = eventlog.Time(1<<63 - 1)
 	nodes := 0

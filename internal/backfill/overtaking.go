@@ -100,7 +100,7 @@ func covers(kept map[*cluster.Pod]bool, needed room.Demand) bool {
 	return satisfied >= needed.Enough
 }
 
-// Looked returns how many nominations were looked at to find what overtakes. Tests bound it.
+// Looked returns the number of nominations that were examined to find overtaking entities. Tests bound it.
 func (p *Planner) Looked() int { return p.looked }
 
 // goesBefore reports whether a nominated pod has no lower priority than another pod.
@@ -121,10 +121,10 @@ func (p *Planner) KeepsFrom(kept, other *cluster.Pod) bool {
 	return !p.view.StandsBefore(first, e) || p.Overtakes(e, first)
 }
 
-// overtaken returns the entity that lets none pass and comes before the one that a pod belongs to, nil for none; it is
-// asked of entities with nominations of their own only, because no others overtake, and of members beyond what an
-// entity needs: these go to no other nodes either when the members before them are bound by then, and have no
-// nominations any more. own is the node where room is kept for the pod.
+// overtaken returns the entity that lets none pass and comes before the pod's entity, nil if there is none. own is the
+// node where room is kept for the pod. Callers ask it about entities with nominations of their own, because no others
+// overtake. They also ask it about members beyond an entity's minimum. These go to no other nodes either if the earlier
+// members are bound by then, and so have no nominations.
 func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) {
 	if pod == nil {
 		return nil, ""
@@ -173,7 +173,7 @@ func (p *Planner) keptAloneRefusal(pod *cluster.Pod) func(info fwk.NodeInfo) (wh
 	}
 }
 
-// isAhead is how the refusals of keptAloneRefusal end. It is recorded: IsKeptAlone reads it.
+// isAhead ends the refusals of keptAloneRefusal. It is recorded: IsKeptAlone reads it.
 const isAhead = ", which is ahead in the queue"
 
 // IsKeptAlone reports whether a reason that a Decision records says that nodes are for an entity that was overtaken.

@@ -14,8 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of
-// the call.
+// View is the read-only view of the scheduler for a Planner. It shows the state at the time of the call.
 type View interface {
 	// Nodes, Pods and Devices return these parts of the cluster's state.
 	Nodes() *cluster.Nodes
@@ -39,8 +38,8 @@ type View interface {
 	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
 	Free(name v1.ResourceName) (amount int64, ok bool)
 
-	// FirstInLane returns the first entity in a lane for which wanted reports yes, nil for none. An entity for which it
-	// reports passed is not looked at again before something about it changes, or ForgetPassed is called.
+	// FirstInLane returns the first entity in a lane for which wanted returns yes, nil if there is none. If wanted
+	// returns passed for an entity, the entity is skipped until something about it changes, or ForgetPassed is called.
 	FirstInLane(lane string, wanted func(e *queue.Entity) (yes, passed bool)) *queue.Entity
 	// ForgetPassed makes FirstInLane look at all entities of a lane again. That is a memo only.
 	ForgetPassed(lane string)
@@ -49,7 +48,8 @@ type View interface {
 	// Entity returns the entity of that key, nil if there is none.
 	Entity(key queue.Key) *queue.Entity
 	// IsPicked reports whether the entity is active only because it was picked for a retry since the last entry. That
-	// is a memo: in the state the entity is owed a retry, and what follows from the state must not depend on the memo.
+	// is a memo. In the state the entity waits for its retry, and nothing that follows from the state may depend on the
+	// memo.
 	IsPicked(e *queue.Entity) bool
 	// InFlight reports whether an attempt on some entity is under way.
 	InFlight() bool
@@ -58,14 +58,15 @@ type View interface {
 	KeyOf(p *cluster.Pod) queue.Key
 	// HasEnough reports whether an entity waits only for members beyond what it needs.
 	HasEnough(e *queue.Entity) bool
-	// Needed returns the pods of an entity of which some must be placed at once so that it has what it needs; ok is
-	// false if it has too few ready.
+	// Needed returns the pods of an entity of which some must be placed at once for its minimum. ok is false if too few
+	// are ready.
 	Needed(e *queue.Entity) (_ room.Demand, ok bool)
-	// LeastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one
-	// of them declares nothing; ok is false if it is not known which of its gangs will be placed.
+	// LeastNeeds returns the least amounts that an entity needs, and the longest time that its pods declare to hold
+	// them. The time is 0 if one of the pods declares nothing. ok is false if it is not known which of its gangs will
+	// be placed.
 	LeastNeeds(e *queue.Entity) (needs []Need, longest time.Duration, ok bool)
-	// DomainsNow returns the nodes of each of the domains to one of which all pods of an entity must go, while
-	// those that wait stay where they are; limited is false if they may go to any nodes.
+	// DomainsNow returns the nodes of each domain that an entity may use. All its pods must go to one of the domains,
+	// and its waiting pods stay on their nodes. limited is false if the pods may go to any nodes.
 	DomainsNow(e *queue.Entity) (nodes [][]string, limited bool)
 	// LacksRoom reports whether an attempt on the entity would certainly fail now for want of room.
 	LacksRoom(e *queue.Entity) bool
@@ -83,7 +84,7 @@ type View interface {
 	KeptNodes() []string
 	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
 	KeptOn(node string) []*cluster.Pod
-	// Gangs tells a pod's priority as a part of what it belongs to.
+	// Gangs returns the gangs, which know the priority that counts for a pod.
 	Gangs() *cluster.Gangs
 }
 
@@ -114,8 +115,8 @@ type Lane struct {
 	// Backfill lets entities pass the first one that do not delay it. Without it no entity passes the first:
 	// StrictFIFO.
 	Backfill bool
-	// Hold is how long, under Backfill, the first lets others pass when it is not known when there will be room for
-	// it.
+	// Hold is the time, under Backfill, for which the first lets others pass while it is not known when there will be
+	// room for it.
 	Hold time.Duration
 }
 
@@ -131,7 +132,7 @@ type Planner struct {
 	recalled     uint64                 // View.Version when recallPassed looked
 	changes      uint64
 	counts       int // how often the pods of a node were gone through, see Work
-	looked       int // how many nominations were looked at to find what overtakes, see Looked
+	looked       int // how many nominations were examined to find overtaking entities, see Looked
 }
 
 // lane is a Lane with the memos kept for it.
@@ -168,12 +169,11 @@ func (p *Planner) HasLanes() bool { return len(p.lanes) > 0 }
 // Backfilled returns the lanes under Backfill, by name. The slice must not be changed.
 func (p *Planner) Backfilled() []string { return p.backfilled }
 
-// Versions returns the versions of what the View shows.
+// Versions returns the View's versions.
 func (p *Planner) Versions() Versions { return p.view.Versions() }
 
-// Version returns a counter that differs from the one before whenever an answer of Passes, HasRoom or Refusal may have
-// changed because a reservation came, changed or ended, or a lane became blocked or unblocked. It is a memo's version,
-// not state.
+// Version returns a counter that changes whenever an answer of Passes, HasRoom or Refusal may have changed. The reason
+// may be that a reservation came, changed or ended, or that a lane became blocked or unblocked. It is no state.
 func (p *Planner) Version() uint64 { return p.changes }
 
 // ForgetMemos forgets everything that is no state. No later answer differs because of it.
@@ -191,18 +191,17 @@ func (p *Planner) ForgetMemos() {
 	}
 }
 
-// Work returns how many Outlooks were made, how often it was tried whether their pods find a node each, and how often
-// the pods of a node were gone through to count what is left there beside a reservation. Tests bound all three.
+// Work returns how many Outlooks were made, and how often a check was made whether their pods find a node each. counts
+// is how often the pods of a node were counted to know the room beside a reservation. Tests bound all three.
 func (p *Planner) Work() (outlooks, trials, counts int) {
 	outlooks, trials = p.table.Work()
 	return outlooks, trials, p.counts
 }
 
-// CountedEmpty returns how often a node was looked at to count what it would take of some pods if nothing ran there.
-// Tests bound it.
+// CountedEmpty returns how often pods were counted that fit on a node without its pods. Tests bound it.
 func (p *Planner) CountedEmpty() int { return p.table.Counted(room.Empty) }
 
-// CountedCleared returns how often a node was looked at to count what it would take without less important pods.
+// CountedCleared returns how often pods were counted that fit on a node without less important pods.
 func (p *Planner) CountedCleared() int { return p.table.Counted(room.Evicted(0)) }
 
 // Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.

@@ -22,7 +22,7 @@ func (p *Planner) StrictFIFO() queue.LanePolicy { return &strictFIFO{lanesByProf
 // EASY returns the policy Backfill: others pass the first entity as long as they do not delay it.
 func (p *Planner) EASY() queue.LanePolicy { return &easyBackfill{lanesByProfile{p}} }
 
-// laneName returns the name of an entity's lane, and laneOfPod that of a pod's entity: the profile.
+// laneName returns the name of an entity's lane: the profile. laneOfPod returns the name of the lane of a pod's entity.
 func laneName(e *queue.Entity) string { return e.Profile() }
 
 func laneOfPod(pod *cluster.Pod) string { return pod.Object.Spec.SchedulerName }
@@ -30,7 +30,7 @@ func laneOfPod(pod *cluster.Pod) string { return pod.Object.Spec.SchedulerName }
 // laneOf returns the lane of an entity, nil if it is in none.
 func (p *Planner) laneOf(e *queue.Entity) *lane { return p.lanes[laneName(e)] }
 
-// lanesByProfile is what both policies have in common.
+// lanesByProfile has the methods that both policies share.
 type lanesByProfile struct{ p *Planner }
 
 // Lane implements queue.LanePolicy.

@@ -21,19 +21,19 @@ type Reservation struct {
 	// Lane is the lane's name, and Key the entity.
 	Lane string
 	Key  queue.Key
-	// At is when the room will be there, by what the running pods declare.
+	// At is the time at which there will be room, as the running pods declare.
 	At eventlog.Time
 	// Places are the nodes of the pods that it is for.
 	Places []eventlog.Place
 }
 
-// reservation is a Reservation with what is kept beside it.
+// reservation is a Reservation with its memos.
 type reservation struct {
 	Reservation
 	stale bool // a pod came, went or changed since it was decided: state, since it says what is decided next
 
 	memo  besideMemo
-	nodes []string // those of Places; nil: not asked for yet
+	nodes []string // the nodes of Places; nil: not computed yet
 }
 
 // Reservations returns the reservations there are, by lane.
@@ -55,8 +55,7 @@ func (p *Planner) ReservationOf(lane string) (_ Reservation, ok bool) {
 
 // Proposal is a reservation to be decided for the first of a lane.
 type Proposal struct {
-	// Pod is the pod that the Decision is about: the first of those that the reservation is for, or of those that need
-	// room.
+	// Pod is the pod of the Decision: the first one that the reservation is for, or the first one that needs room.
 	Pod *cluster.Pod
 	// At and Places are the reservation's. Without Places the one there is has to go.
 	At     eventlog.Time
@@ -65,10 +64,11 @@ type Proposal struct {
 	Ended eventlog.Ending
 }
 
-// Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place
-// of one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
+// Propose returns the next reservation to decide. It is for the first of a lane that has failed and has no reservation,
+// or it replaces one that would be found otherwise now. ok is false if there is nothing to decide. It changes memos
+// only.
 //
-// It also proposes that a reservation ends because its entity is not the first of the lane any more, unless another one
+// It also proposes the end of a reservation whose entity is not the first of the lane now, unless another reservation
 // takes its place.
 func (p *Planner) Propose() (_ Proposal, ok bool) {
 	if len(p.backfilled) == 0 {
@@ -134,8 +134,8 @@ func (p *Planner) proposeFor(lane string, r *reservation, versions Versions) (_ 
 	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
 }
 
-// isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both
-// times have come.
+// isSame reports whether the reservation, which may be nil, equals the one that was found: the same places at the same
+// time, or both times have come.
 func (r *reservation) isSame(found bool, at eventlog.Time, places []eventlog.Place, now eventlog.Time) bool {
 	if r == nil || !found {
 		return r == nil && !found
@@ -143,7 +143,7 @@ func (r *reservation) isSame(found bool, at eventlog.Time, places []eventlog.Pla
 	return (at == r.At || at <= now && r.At <= now) && slices.Equal(places, r.Places)
 }
 
-// lookedAt is for which pods a reservation was looked for, and that nothing else came of it than what there is.
+// lookedAt is a memo of Propose: the pods of the last search, which found nothing else than the present reservation.
 type lookedAt struct {
 	of        demandAsItWas
 	versions  Versions
@@ -169,8 +169,8 @@ func (p *Planner) End(lane string) {
 	}
 }
 
-// WaitsNoMore reports whether a lane has a reservation whose entity does not wait in the lane any more: it is gone, has
-// what it needs, or has no pod that is ready. That follows from counts, and from nothing that is searched for.
+// WaitsNoMore reports whether a lane has a reservation whose entity does not wait in the lane now. The entity is gone,
+// has its minimum, or has no ready pod. The answer follows from counts, without a search.
 func (p *Planner) WaitsNoMore(lane string) bool {
 	r := p.reservations[lane]
 	if r == nil {
@@ -181,9 +181,9 @@ func (p *Planner) WaitsNoMore(lane string) bool {
 		e.State() == queue.Placed
 }
 
-// notFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more
-// of those that room can help; nil otherwise, and while an attempt on the entity is under way. The answer does not
-// depend on which entity the queue has picked for a retry, see roomIsNotIt.
+// notFirst returns a pod of the entity that has the lane's reservation, if the entity is not the first that room can
+// help now. Otherwise, and during an attempt on the entity, it returns nil. The answer does not depend on the entity
+// that the queue has picked for a retry, see roomIsNotIt.
 func (p *Planner) notFirst(lane string) *cluster.Pod {
 	r := p.reservations[lane]
 	if r == nil {
@@ -201,9 +201,9 @@ func (p *Planner) notFirst(lane string) *cluster.Pod {
 	return nil
 }
 
-// Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken,
-// freed, kept or lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to
-// others.
+// Observe notes what an applied entry may have changed about a lane's reservation. changed means that room was taken,
+// freed, kept or lost. Then Propose checks the reservation again: the same room may be elsewhere, where it leaves more
+// to others.
 func (p *Planner) Observe(lane string, entry eventlog.Entry, changed bool) {
 	r := p.reservations[lane]
 	if r == nil {
@@ -213,16 +213,16 @@ func (p *Planner) Observe(lane string, entry eventlog.Entry, changed bool) {
 	r.stale = r.stale || changed || r.isOf(entry)
 }
 
-// Doubt has a lane's reservation looked at again if it is the entity's: an attempt on it has failed. If that was not
-// for want of room, the reservation is of no use.
-func (p *Planner) Doubt(lane string, key queue.Key) {
+// Recheck makes Propose check a lane's reservation again if it is the entity's: an attempt on the entity has failed. If
+// the reason was not a lack of room, the reservation is of no use.
+func (p *Planner) Recheck(lane string, key queue.Key) {
 	if r := p.reservations[lane]; r != nil && r.Key == key {
 		r.stale = true
 	}
 }
 
-// NoteBlocked changes Version if a lane has become blocked, or is blocked no more. While an attempt is under way it
-// does nothing: Passes is not asked before the attempt has ended.
+// NoteBlocked changes Version if a lane has become blocked or unblocked. During an attempt it does nothing: Passes is
+// not asked before the attempt has ended.
 func (p *Planner) NoteBlocked() {
 	if p.view.InFlight() {
 		return
@@ -261,7 +261,7 @@ func (p *Planner) limiting(pod *cluster.Pod) *reservation {
 	return r
 }
 
-// Refusal is what keeps a pod from nodes that have room for it.
+// Refusal is the reason why a pod may not use nodes that have room for it.
 type Refusal struct {
 	// Why says why the pod must not go to a node, "" if it may.
 	Why func(info fwk.NodeInfo) string
@@ -270,7 +270,7 @@ type Refusal struct {
 	Nodes   []string
 }
 
-// Refusal returns what keeps the pod from nodes that have room for it; nil if it may go to any node.
+// Refusal returns the reason why the pod may not use nodes that have room for it, nil if it may use any node.
 func (p *Planner) Refusal(uid types.UID) *Refusal {
 	pod := p.view.Pods().Get(uid)
 	if refusal := p.keptAloneRefusal(pod); refusal != nil {
@@ -305,7 +305,7 @@ func (r *reservation) reservedNodes() []string {
 	return r.nodes
 }
 
-// nameOf is how messages name an entity.
+// nameOf returns the name of an entity in messages.
 func nameOf(key queue.Key) string {
 	if key.Namespace == "" {
 		return key.Name

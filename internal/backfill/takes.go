@@ -12,10 +12,10 @@ func (p *Planner) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 	return !ok || p.table.Take(s, room.Empty, wanted)
 }
 
-// TakesCleared reports whether all nodes together might take so many of the pods if all pods of lower priority had
-// gone, and those that are being deleted: preemption can make no more room. False is certain, as far as requests,
-// selectors, required affinity and taints say. For pods that are not alike the answer is true. It is also true for
-// pods of which nothing is known yet, unless count is set or too much else is known.
+// TakesCleared reports whether all nodes together might take so many of the pods without all pods of lower priority,
+// and without pods that are being deleted. Preemption can make no more room. False is certain, as far as requests,
+// selectors, required affinity and taints say. The answer is true for pods that are not alike. It is also true for pods
+// that have not been counted yet, unless count is set or the memo is full.
 func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, count bool) bool {
 	s, ok := shapeOf(pods)
 	if !ok || p.table.StandsForDevices(s) {
@@ -34,17 +34,16 @@ func shapeOf(pods []*cluster.Pod) (_ *room.Shape, ok bool) {
 	return room.ShapeOf(pods)
 }
 
-// passedOver is a shape of which too few pods fit on empty nodes: entities that want so many were passed over. It is a
-// memo.
+// passedOver is a memo: a shape of which too few pods fit on empty nodes, so that entities with such pods were skipped.
 type passedOver struct {
 	shape  *room.Shape
 	wanted int // the fewest that one of them wants
 }
 
-// maxPassed bounds the shapes whose entities were passed over.
+// maxPassed bounds the number of shapes whose entities were skipped.
 const maxPassed = 4096
 
-// notePassed notes that an entity that wants so many pods of a shape was passed over.
+// notePassed notes that an entity that wants so many pods of a shape was skipped.
 func (p *Planner) notePassed(s *room.Shape, wanted int) {
 	over := p.passed[s.Key()]
 	if over == nil {
@@ -54,7 +53,7 @@ func (p *Planner) notePassed(s *room.Shape, wanted int) {
 	over.wanted = min(over.wanted, wanted)
 }
 
-// recallPassed makes the queue look again at entities that were passed over, if there may be room for some of them now.
+// recallPassed makes the queue examine skipped entities again, if there may be room for some of them now.
 func (p *Planner) recallPassed() {
 	if version := p.view.Version(); p.recalled == version {
 		return
@@ -71,7 +70,7 @@ func (p *Planner) recallPassed() {
 	}
 }
 
-// forgetPassed forgets which entities were passed over.
+// forgetPassed makes the queue examine all skipped entities again.
 func (p *Planner) forgetPassed() {
 	clear(p.passed)
 	// any order: each by itself

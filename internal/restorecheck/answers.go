@@ -75,7 +75,7 @@ func (s say) entity(q *queue.Queue, e *queue.Entity) {
 		q.Ahead(e),
 		at,
 		ok,
-		e.Owed(),
+		e.Retryable(),
 	)
 	s(
 		"  of %s, attempts %d, failed %v by %v %v, %d refusals, %d errors",

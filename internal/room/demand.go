@@ -10,10 +10,10 @@ import (
 type Demand struct {
 	// Parts are its gangs, in the order in which an attempt comes to them; a single pod is one part.
 	Parts []Part
-	// Enough is how many of the Parts must find room.
+	// Enough is the number of Parts that must find room.
 	Enough int
-	// Passing passes over pods for which there is no room, and over parts that cannot have it, as attempts do. Without
-	// it there is one part, all of whose pods must find room.
+	// Passing skips pods for which there is no room, and parts that cannot have it, as attempts do. Without it there is
+	// one part, all of whose pods must find room.
 	Passing bool
 }
 
@@ -54,29 +54,30 @@ func (d Demand) Same(o Demand) bool {
 	})
 }
 
-// trimmed returns the demand without pods that cannot matter: of those that are alike, no more than are wanted. grows
-// says that if there is room for it at one time, there is at each later one, as far as that is relied on: no pod that
-// is left can be passed over, and where pods were left out of which some say anything about nodes, there is one part
-// only. With several parts one can take the room of another at a later time: which demands are searched by halves
-// decides what is found.
+// trimmed returns the demand without pods that cannot matter: no more pods that are alike than are wanted.
+//
+// grows means that if there is room for the demand at one time, there is room at each later one. It is true only if no
+// pod that is left can be skipped. If pods were left out, and some pods restrict their nodes, it is true only with one
+// part. With several parts, one can take the room of another at a later time. grows decides which demands are searched
+// by halves, and so what is found.
 func (d Demand) trimmed() (trimmed Demand, grows bool) {
 	if !d.Passing {
 		return d, true
 	}
 	d.Parts = slices.Clone(d.Parts)
-	spare, asking := false, false
+	left, asking := false, false
 	for i, p := range d.Parts {
 		if len(p.Pods) <= p.Wanted {
 			continue
 		}
 		if !interchangeable(p.Pods) {
-			spare = true
+			left = true
 			continue
 		}
 		d.Parts[i].Pods = p.Pods[:p.Wanted]
 		asking = asking || slices.ContainsFunc(p.Pods, func(p *cluster.Pod) bool { return !saysNothing(p.Object) })
 	}
-	return d, !spare && len(d.Parts) == d.Enough && (len(d.Parts) == 1 || !asking)
+	return d, !left && len(d.Parts) == d.Enough && (len(d.Parts) == 1 || !asking)
 }
 
 // Interchangeable reports whether an Outlook cannot tell the pods apart.

@@ -25,7 +25,7 @@ type Outlook struct {
 	differs   []bool    // by pod: there is a node for it, or for the one before, that is none for the other
 	nodes     []node
 	ends      []ending // in the order in which they come
-	// moving says that some of the times move on with the clock: those of pods that have not started yet.
+	// moving means that some of the times move on with the clock: they are of pods that have not started yet.
 	moving bool
 }
 
@@ -36,7 +36,7 @@ type node struct {
 	all  []int64 // when nothing runs there
 }
 
-// ending is when pods that run on a node give back what they hold, by what they declare.
+// ending is the time at which pods on a node give back their resources, as they declare.
 type ending struct {
 	at      eventlog.Time
 	node    int
@@ -129,8 +129,8 @@ func (o *Outlook) amounts(p *cluster.Pod) []int64 {
 	return out
 }
 
-// EndOf returns when a pod that is bound, or is being bound, gives its node back by what it declares; ok is false if it
-// declares nothing, or has no node for good. A waiting pod has none: it may be released at any time.
+// EndOf returns the time at which a pod that is bound, or is being bound, gives its node back, as it declares. ok is
+// false if it declares nothing. It is also false for a waiting pod, which may be released at any time.
 func EndOf(p *cluster.Pod) (at eventlog.Time, ok bool) {
 	if p == nil || p.Stage != cluster.Binding && p.Stage != cluster.Bound {
 		return 0, false
@@ -141,13 +141,12 @@ func EndOf(p *cluster.Pod) (at eventlog.Time, ok bool) {
 // NumNodes returns on how many nodes the Outlook looks.
 func (o *Outlook) NumNodes() int { return len(o.nodes) }
 
-// Earliest returns the earliest time, from now on, at which there is room for the demand, and where; ok is false if
-// there is no such time by what the running pods declare. A pod that has run longer than it declared is taken to end
-// now.
+// Earliest returns the earliest time, from now on, at which there is room for the demand, and the places. ok is false
+// if the running pods declare no such time. A pod that has run longer than it declared is taken to end now.
 //
-// The answer depends on the current time only by which of the running pods are past their declared end. So it is the
-// same until the time until, when the next one will be, as long as no pod comes, goes or changes. With a pod that is
-// yet to start (Keep) and declares how long it runs, it is good for the current time only.
+// The answer depends on the current time only through the set of running pods that are past their declared end. So it
+// is the same until the time until, when the next pod will be, as long as no pod comes, goes or changes. With a pod
+// that is yet to start (Keep) and declares its duration, it is good for the current time only.
 func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
 	times := []eventlog.Time{o.now}
 	for _, e := range o.ends {
@@ -167,7 +166,7 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 		if !complete {
 			return false
 		}
-		places = found // the last that is found is that of the earliest time
+		places = found // the last places found are of the earliest time
 		return true
 	}
 	i := 0
@@ -186,7 +185,7 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 }
 
 // PlacesNow returns places for as many pods of the demand as find room now, one after the other. Example: of pods of 2,
-// 9 and 2 cpu, two find room on a node with 4 if the demand passes over the second, and one if it does not.
+// 9 and 2 cpu, two find room on a node with 4 if the demand skips the second, and one if it does not.
 func (o *Outlook) PlacesNow() []eventlog.Place {
 	places, _ := o.places(nil)
 	return places
@@ -219,9 +218,9 @@ func (o *Outlook) placesAt(at eventlog.Time) (places []eventlog.Place, complete 
 	return o.places(o.ends[:n])
 }
 
-// places returns places for the demand when the given pods have ended; complete reports whether all of it has one. It
-// takes room that comes free before room that is free now, so that as much as possible of what is free now is left to
-// others. Example: with one node free now and one free at 11:00, a pod gets the second one at 11:00.
+// places returns places for the demand when the given pods have ended. complete reports whether all of it has one. It
+// prefers room that comes free to room that is free now, so that others keep as much free room as possible. Example:
+// with one node free now and one free at 11:00, a pod gets the second one at 11:00.
 func (o *Outlook) places(ended []ending) (places []eventlog.Place, complete bool) {
 	o.table.trials++
 	room := o.roomAfter(ended)
@@ -281,7 +280,7 @@ func (o *Outlook) placePart(room room, from int, part Part, places []eventlog.Pl
 	return places
 }
 
-// room is what nodes have of the resources: free now, and what comes free.
+// room has the nodes' amounts of the resources: free now, and coming free.
 type room struct{ now, coming [][]int64 }
 
 // roomAfter returns the room when the given pods have ended.

@@ -12,12 +12,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Horizon is what an Outlook of all nodes answers for a demand of pods that are alike, without a walk over the nodes:
-// how many of the pods each node takes, and when it takes more, is kept from one question to the next, and only nodes
-// that have changed are looked at again. It is a memo: an Outlook of the same demand gives the same answers.
+// Horizon gives the answers of an Outlook of all nodes, for a demand of pods that are alike, without a walk over the
+// nodes. It keeps how many of the pods each node takes, and when it takes more, and examines only nodes that have
+// changed. It is a memo: an Outlook of the same demand gives the same answers.
 //
-// Why sums are enough: if all pods need the same, one pod takes the place of another. So there is room for the demand
-// as soon as the nodes take as many pods together as it wants, each node by itself.
+// Sums are enough, because one pod takes the place of another if all pods need the same. So there is room for the
+// demand as soon as the nodes take as many pods together as it wants, each node by itself.
 //
 // Example: of pods with 2 cpu, node a takes one now and another one from 10:00 on, node b takes one from 11:00 on. The
 // base is [1 0], and the steps are [10:00 a +1, 11:00 b +1]. A demand for 3 has room at 11:00.
@@ -26,12 +26,12 @@ type Horizon struct {
 	like      *v1.Pod // one of the pods
 	resources []v1.ResourceName
 	needs     []int64
-	devices   []bool // by resource: whether it stood for devices
+	devices   []bool // by resource: whether it was a name for devices
 
 	nodes       []horizonNode
 	total       int64  // of all nodes' base
 	steps       []step // by time, then node
-	changes     uint64 // what is known of the nodes is of this change
+	changes     uint64 // the change up to which nodes were examined
 	beyond      uint64
 	allowed     uint64
 	wanted      int64
@@ -41,7 +41,7 @@ type Horizon struct {
 	came        []cameOn // the memory of cameFree
 }
 
-// horizonNode is what is known of a node.
+// horizonNode is the part of a Horizon about one node.
 type horizonNode struct {
 	info       fwk.NodeInfo
 	generation int64
@@ -49,8 +49,8 @@ type horizonNode struct {
 	fits       bool  // nothing but what its pods hold is in the way
 }
 
-// step is that pods that run on a node end, and how many more of the demand's the node takes from then on. A step by
-// none is kept: what has come free is taken before what was.
+// step is the end of pods that run on a node, with the number of pods of the demand that the node takes in addition
+// from then on. A step by none is kept, because room that has come free is taken before other room.
 type step struct {
 	at   eventlog.Time // as declared, also if it is past
 	node int32
@@ -60,8 +60,8 @@ type step struct {
 // maxHorizons bounds for how many kinds of pods Horizons are kept. The one that was not asked for longest goes first.
 const maxHorizons = 16
 
-// Horizon returns that of a demand, of all nodes now; ok is false if its pods are not alike, or it has several parts.
-// The next call changes it.
+// Horizon returns the Horizon of a demand, of all nodes now. ok is false if its pods are not alike, or it has several
+// parts. The next call changes it.
 func (t *Table) Horizon(now eventlog.Time, demand Demand) (h *Horizon, ok bool) {
 	if len(demand.Parts) != 1 || demand.Enough != 1 {
 		return nil, false
@@ -110,8 +110,8 @@ func (h *Horizon) refresh() {
 	list, _ := c.Nodes().List()
 	places, now, known := c.Nodes().ChangedSince(h.changes)
 	beyond, allowed := c.Beyond(), c.Allowed()
-	// With another Beyond the places may be those of another list, and with another Allowed a generation says nothing
-	// of when the node's pods end.
+	// With another Beyond the places may be of another list. With another Allowed the ends of a node's pods may differ,
+	// although the node's generation is the same.
 	known = known && h.beyond == beyond
 	devices := h.sameDevices() // which notes how they stand, also where all is counted anyway
 	switch {
@@ -125,7 +125,7 @@ func (h *Horizon) refresh() {
 	h.initialised, h.changes, h.beyond, h.allowed = true, now, beyond, allowed
 }
 
-// sameDevices reports whether each resource stands for devices as it did, and notes how it does.
+// sameDevices notes which resources are names for devices, and reports whether they are the same as before.
 func (h *Horizon) sameDevices() bool {
 	same := true
 	for k, name := range h.resources {
@@ -188,7 +188,7 @@ func (h *Horizon) recount(places []int32) {
 		_, changed := slices.BinarySearch(places, s.node)
 		return changed
 	})
-	// From the end, so that what stands there already need not move more than once.
+	// From the end, so that each element moves at most once.
 	i, j := len(old)-1, len(again)-1
 	h.steps = append(old, again...)
 	for at := len(h.steps) - 1; j >= 0; at-- {
@@ -227,7 +227,7 @@ func (h *Horizon) count(n int32, steps []step) []step {
 	return steps
 }
 
-// free is what a node has free now of each resource.
+// free returns the free amounts of a node, by resource.
 func (h *Horizon) free(info fwk.NodeInfo) []int64 {
 	free := make([]int64, len(h.resources))
 	for k, name := range h.resources {
@@ -237,7 +237,7 @@ func (h *Horizon) free(info fwk.NodeInfo) []int64 {
 	return free
 }
 
-// endOn is when a pod ends, by what it declares.
+// endOn is the time at which a pod ends, as it declares.
 type endOn struct {
 	at  eventlog.Time
 	pod *cluster.Pod
@@ -266,10 +266,10 @@ func (h *Horizon) takes(amounts []int64) int32 {
 	return int32(most)
 }
 
-// FitsNow is that of the Outlook.
+// FitsNow is as Outlook.FitsNow.
 func (h *Horizon) FitsNow() bool { return h.total >= h.wanted }
 
-// Earliest is that of the Outlook.
+// Earliest is as Outlook.Earliest.
 func (h *Horizon) Earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
 	until = math.MaxInt64
 	past, _ := slices.BinarySearchFunc(h.steps, h.now, func(s step, now eventlog.Time) int {
@@ -298,7 +298,7 @@ func (h *Horizon) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 	return at, h.places(at, h.steps[:ended]), until, true
 }
 
-// places returns places for the pods when those of the given steps have ended by a time. Room that has come free is
+// places returns places for the pods when the pods of the given steps have ended by a time. Room that has come free is
 // taken before room that is free now, each in the order of the nodes.
 func (h *Horizon) places(at eventlog.Time, ended []step) []eventlog.Place {
 	places := make([]eventlog.Place, 0, h.wanted)
@@ -309,7 +309,7 @@ func (h *Horizon) places(at eventlog.Time, ended []step) []eventlog.Place {
 		}
 	}
 	came := h.cameFree(ended)
-	// What a node takes in all follows from the steps. Only where that is something it matters what has come free.
+	// The steps say how many pods a node takes in all. The room that has come free matters only if that is more than 0.
 	for n := range came {
 		if c := &came[n]; c.ended && c.takes > 0 {
 			first := h.takesFirst(h.nodes[n].info, at)
@@ -333,7 +333,7 @@ type cameOn struct {
 	ended bool
 }
 
-// cameFree returns that of all nodes. It is valid until the next call.
+// cameFree returns cameOn for all nodes. It is valid until the next call.
 func (h *Horizon) cameFree(ended []step) []cameOn {
 	h.came = slices.Grow(h.came[:0], len(h.nodes))[:len(h.nodes)]
 	for n := range h.nodes {
@@ -346,7 +346,7 @@ func (h *Horizon) cameFree(ended []step) []cameOn {
 	return h.came
 }
 
-// takesFirst returns how many of the pods find room on a node in what has come free there by a time.
+// takesFirst returns how many of the pods find room on a node in the room that has come free there by a time.
 func (h *Horizon) takesFirst(info fwk.NodeInfo, at eventlog.Time) int32 {
 	h.table.walked++
 	coming := h.free(info)

@@ -8,12 +8,12 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// Packing places pods on nodes one after the other, and takes them off again: it answers what would be, and changes
-// nothing. It begins with what all nodes have free now. Pods of one shape need the same and ask the same of nodes: what
-// is found out of one of them is found out of all.
+// Packing places pods on nodes one after the other, and takes them off again, in a model: the state does not change. It
+// begins with the free amounts of all nodes now. Pods of one shape request the same and may use the same nodes, so an
+// answer about one of them holds for all.
 //
 // Example: two nodes have 4 cpu free each. Of pods with 3, 3 and 2 cpu, Place puts the first on the first node, the
-// second on the second node, and passes over the third.
+// second on the second node, and skips the third.
 type Packing struct {
 	pods      []*cluster.Pod
 	resources []v1.ResourceName
@@ -24,7 +24,7 @@ type Packing struct {
 	placed    []placing
 }
 
-// packed is a node with what is placed on it.
+// packed is a node and the pods that are placed on it.
 type packed struct {
 	name string
 	fits []bool // by shape: nothing but what its pods hold is in the way
@@ -92,7 +92,7 @@ func (p *Packing) sameShape(i, j int) bool {
 	return sameNodes(p.pods[i].Object, p.pods[j].Object)
 }
 
-// Free counts a pod, which stands on one of the nodes, as taken off it.
+// Free counts a pod on one of the nodes as taken off it.
 func (p *Packing) Free(pod *cluster.Pod) {
 	i := slices.IndexFunc(p.nodes, func(n packed) bool { return n.name == pod.Node })
 	if i < 0 {
@@ -119,8 +119,8 @@ func (p *Packing) TakeBack(mark int) {
 	p.placed = p.placed[:mark]
 }
 
-// Place places each of the pods on the first of the nodes that has room for it, all by their indexes. Pods for
-// which there is none are passed over. It returns how many were placed. Pods of one shape look at each node once.
+// Place places each of the pods on the first of the nodes that has room for it, all by their indexes. Pods without room
+// are skipped. It returns how many were placed. Pods of one shape examine each node once.
 func (p *Packing) Place(pods, nodes []int) int {
 	from, before := map[int]int{}, len(p.placed)
 	for _, pod := range pods {
@@ -152,8 +152,8 @@ func (p *Packing) fits(pod, node int) bool {
 	return true
 }
 
-// Requested returns how much of a resource, by its index in Resources, is requested on the nodes with what is placed,
-// and how much they offer.
+// Requested returns how much of a resource, by its index in Resources, is requested on the nodes, placed pods included,
+// and how much the nodes offer.
 func (p *Packing) Requested(resource int, nodes []int) (requested, all int64) {
 	for _, n := range nodes {
 		offered := p.nodes[n].all[resource]

@@ -18,13 +18,13 @@ type Rule struct {
 	priority int32
 }
 
-// gone is which pods are gone.
+// gone selects the pods that count as gone.
 type gone uint8
 
 const (
 	all           gone = iota // every pod
 	less                      // the pods of lower priority
-	lessOrDeleted             // these, and those that are being deleted
+	lessOrDeleted             // these, and pods that are being deleted
 	rules         = iota
 )
 
@@ -34,8 +34,8 @@ var Empty = Rule{gone: all}
 // Below is the rule that all pods of lower priority have gone.
 func Below(priority int32) Rule { return Rule{gone: less, priority: priority} }
 
-// Evicted is the rule that all pods of lower priority have gone, and those that are being deleted: what is free then is
-// the most that preemption can make free.
+// Evicted is the rule that all pods of lower priority have gone, and pods that are being deleted. Preemption can make
+// no more room.
 func Evicted(priority int32) Rule { return Rule{gone: lessOrDeleted, priority: priority} }
 
 // mostPlaces bounds the memos of each rule: 256 of them take 51 MB with 50,000 nodes. Those by Empty are few in most
@@ -45,8 +45,8 @@ var mostPlaces = [rules]int{all: 4096, less: 256, lessOrDeleted: 256}
 // mostOnNode bounds how many pods a node is counted to take. No gang has as many members.
 const mostOnNode = 1 << 20
 
-// Places is how many pods of one shape each node takes, and all nodes together, if the pods that a Rule names had gone.
-// It is a memo: a question looks again only at the nodes that have changed since the last one.
+// Places counts the pods of one shape that each node takes, and all nodes together, if the pods of a Rule had gone. It
+// is a memo: a question examines only the nodes that have changed since the last one.
 type Places struct {
 	table  *Table
 	shape  *Shape
@@ -58,12 +58,12 @@ type Places struct {
 	asked  uint64 // placesMemo.asked when it was asked for last
 }
 
-// placesMemo has the Places of one kind of rule. What was not asked for lately makes room for others. Where all are in
-// use there is no room: each new one would take the place of one that is about to be asked for.
+// placesMemo has the Places of one kind of rule. Places that nobody has asked for lately make room for others. If all
+// are in use, no more are kept: each new one would take the place of one that will be asked for soon.
 type placesMemo struct {
 	by      map[placesKey]*Places
 	asked   uint64 // how often Places were asked for
-	counted int    // how often a node was looked at
+	counted int    // how often a node was counted
 }
 
 // placesKey is whose Places these are.
@@ -121,7 +121,7 @@ func (t *Table) Take(s *Shape, r Rule, wanted int) bool {
 	return false
 }
 
-// Counted returns how often a node was looked at to count its places by rules like r. Tests bound it.
+// Counted returns how often a node was counted for rules like r. Tests bound it.
 func (t *Table) Counted(r Rule) int { return t.places[r.gone].counted }
 
 // Total returns how many pods all nodes together take.
@@ -151,9 +151,9 @@ func (p *Places) count(at int32, info fwk.NodeInfo) {
 	p.on[at] = takes
 }
 
-// counting returns what the places depend on beside nodes and pods, by resource. Of pods that are alike it is whether
-// the resource stands for devices. Of least needs it is whether a node offers it: one that none offers is left to
-// NodeResourcesFit, which may be told to ignore it.
+// counting returns what the places depend on besides nodes and pods, by resource. For pods that are alike it says
+// whether the resource is a name for devices. For least needs it says whether a node offers the resource. A resource
+// that none offers is left to NodeResourcesFit, which a configuration can make ignore it.
 func (p *Places) counting() []bool {
 	counts := make([]bool, len(p.shape.resources))
 	for k, name := range p.shape.resources {
@@ -186,7 +186,7 @@ func (p *Places) takes(info fwk.NodeInfo) int32 {
 func (p *Places) roomFor(info fwk.NodeInfo, name v1.ResourceName, need, most int64) int64 {
 	amountOn := cluster.AmountOn
 	if p.shape.like != nil {
-		amountOn = p.table.cluster.AmountOn // which has plenty of a resource that stands for devices
+		amountOn = p.table.cluster.AmountOn // which has plenty of a resource that is a name for devices
 	}
 	allocatable, requested := amountOn(info, name)
 	switch {
@@ -210,9 +210,9 @@ func (p *Places) held(info fwk.NodeInfo, name v1.ResourceName) (amount int64) {
 	return amount
 }
 
-// MayMakeRoom reports whether there could be room for what g, or those that it is admitted with, still need if all pods
-// of lower priority had gone: on all nodes together, and on each node by itself for the members that need least. False
-// is certain. See cluster.State.MayMakeRoom.
+// MayMakeRoom reports whether there could be room for the rest of g if all pods of lower priority had gone: on all
+// nodes together, and on each node by itself for pods with the least requests of g. The gangs that are admitted with g
+// count as well. False is certain. See cluster.State.MayMakeRoom.
 func (t *Table) MayMakeRoom(g *cluster.Group, priority int32) bool {
 	lacking := max(0, g.Lacking(gang.Assigned))
 	return t.cluster.MayMakeRoom(g, priority) &&

@@ -32,7 +32,7 @@ func eligible(pods []*cluster.Pod, node *v1.Node, comparisons bool) []bool {
 	return out
 }
 
-// asksNothing reports whether a pod asks nothing of a node but resources: the nodes for one such pod are those for all.
+// asksNothing reports whether a pod requires only resources of a node: then all pods like it may use the same nodes.
 func asksNothing(p *v1.Pod) bool {
 	return len(p.Spec.NodeSelector) == 0 && requiredAffinity(p) == nil && len(p.Spec.Tolerations) == 0
 }
@@ -79,7 +79,8 @@ func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {
 	return err == nil && match
 }
 
-// Shape is what some pods ask of a node: how much of which resources, and which nodes they may run on.
+// Shape is the part of some pods that matters for room: how much of which resources they request, and which nodes they
+// may run on.
 type Shape struct {
 	key       string
 	like      *v1.Pod // says on which nodes the pods may run; nil if they need the amounts at the least, on any node

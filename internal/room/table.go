@@ -6,7 +6,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// Table has what is known of the nodes of a cluster. Everything that it keeps is a memo.
+// Table answers for the nodes of a cluster. Everything that it keeps is a memo.
 type Table struct {
 	cluster          *cluster.State
 	comparisons      bool              // see CompareTolerations
@@ -61,8 +61,8 @@ type seen struct {
 	priorities uint64 // which priorities the pods on them count with
 }
 
-// changedSince returns the places in the State's list of the nodes on which the answer by a rule may have changed, and
-// moves s on; known is false if that may be any of them. By Empty only the nodes themselves matter.
+// changedSince returns the places, in the State's list, of the nodes on which the answer by a rule may have changed. It
+// moves s on. known is false if that may be any node. For Empty only the nodes' objects matter.
 func (t *Table) changedSince(s *seen, r Rule) (places []int32, known bool) {
 	now := seen{valid: true, list: t.cluster.ListVersion()}
 	if r.gone == all {

@@ -169,7 +169,7 @@ func (h *gangHistory) stage(g *cluster.Group) string {
 // place is where the gang stands in the queue, with since when, which the queue forgets when it owes a retry.
 func (h *gangHistory) place(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 	s := queuePlace(m, e)
-	if s.Owed && s.Since == 0 {
+	if s.Retryable && s.Since == 0 {
 		s.Since = h.rest.Time
 	}
 	return s

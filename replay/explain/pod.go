@@ -184,7 +184,7 @@ func (s *podScan) place(m *scheduler.Machine, e *queue.Entity, gang *gangHistory
 		return gang.place(m, e)
 	}
 	place := queuePlace(m, e)
-	if place.Owed && place.Since == 0 {
+	if place.Retryable && place.Since == 0 {
 		place.Since = s.failedAt.Time
 	}
 	return place

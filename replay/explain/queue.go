@@ -22,7 +22,7 @@ func isGang(e *queue.Entity) bool { return e != nil && e.Type() != fwk.PodKeyTyp
 func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 	unschedulable, pending := e.RejectedBy()
 	s := answer.QueuePlace{
-		Entity: string(e.Type()), State: e.State().String(), Owed: e.Owed(), Since: answer.Instant(e.Since()),
+		Entity: string(e.Type()), State: e.State().String(), Retryable: e.Retryable(), Since: answer.Instant(e.Since()),
 		Ahead: m.Queue().Ahead(e), BackoffUntil: answer.Instant(e.BackoffUntil()),
 		RejectedBy:   append(append([]string(nil), unschedulable...), pending...),
 		GatingPlugin: e.GatingPlugin(), GatingMessage: e.GatingMessage(),
@@ -35,7 +35,7 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 		s.NextRetry = "as soon as there is room for all that it needs and nothing else is to be attempted; " +
 			"at the latest " + s.NextRetry
 	}
-	if s.Owed && s.State == queue.Unschedulable.String() {
+	if s.Retryable && s.State == queue.Unschedulable.String() {
 		s.NextRetry += withinOneOf(m, e)
 	}
 	return s
@@ -81,7 +81,7 @@ func nextRetry(s *answer.QueuePlace, now answer.Instant) string {
 }
 
 func retryOfUnschedulable(s *answer.QueuePlace, now answer.Instant) string {
-	if s.Owed {
+	if s.Retryable {
 		return "as soon as there is room for all that it needs"
 	}
 	var b strings.Builder
@@ -166,7 +166,7 @@ func waitInQueue(w *answer.WaitsFor, q *answer.QueuePlace) {
 	switch {
 	case q == nil:
 		w.Kind = "Nothing"
-	case q.Owed:
+	case q.Retryable:
 		w.Kind = "Room"
 	case q.State == queue.Active.String():
 		w.Kind, w.Ahead = "Turn", q.Ahead

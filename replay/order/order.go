@@ -305,7 +305,7 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 		return Asking, "HTTP extenders had been asked about it, and had not answered"
 	case other.State() == queue.Backoff:
 		return Backoff, fmt.Sprintf("in backoff until %s", other.BackoffUntil())
-	case other.Owed():
+	case other.Retryable():
 		return NoRoom, "it waited for room for all of it" + a.shortfall(other)
 	}
 	return Refused, "its last attempt failed, and nothing had come that asked for a retry" + a.shortfall(other)

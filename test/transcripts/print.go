@@ -159,7 +159,7 @@ func writeEntity(b *strings.Builder, e *queue.Entity) {
 		name = e.Key().Namespace + "/" + name
 	}
 	fmt.Fprintf(b, "%-9s %s: %s", e.Type(), name, e.State())
-	if e.Owed() {
+	if e.Retryable() {
 		b.WriteString(" (owed a retry)")
 	}
 	if n := e.Attempts(); n > 0 {

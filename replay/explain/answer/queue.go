@@ -6,8 +6,8 @@ type QueuePlace struct {
 	Entity string `json:"entity"`
 	// State is Gated, Active, Backoff, Unschedulable, InFlight, Placed or Asking (HTTP extenders).
 	State string `json:"state"`
-	// Owed says, of an Unschedulable entity, that it is due for a retry as soon as the nodes together have room.
-	Owed bool `json:"owed,omitempty"`
+	// Retryable says, of an Unschedulable entity, that it is due for a retry as soon as the nodes together have room.
+	Retryable bool `json:"owed,omitempty"`
 	// Since is when it came to rest as Unschedulable or Gated; it stays what it was while a retry is owed.
 	Since Instant `json:"since,omitzero"`
 	// Ahead is how many others have their turn first, if it is Active.
