@@ -31,9 +31,9 @@ func (q *Queue) Ask(key Key, uids []types.UID) {
 	q.put(e, Asking)
 }
 
-// Answered notes that the question about a pod is open no more. If it was the last one about the entity's members, the
-// entity is active again, wherever its backoff stands. What has happened since Ask counts as having happened during the
-// attempt that comes. An unknown pod, or one that nobody asks about, is passed over.
+// Answered notes the answer to the question about a pod. If no other question about the entity's members is open, the
+// entity is active again, whatever its backoff. Events since Ask count as events during the next attempt. An unknown
+// pod, or a pod without a question, is ignored.
 func (q *Queue) Answered(uid types.UID) {
 	m := q.byUID[uid]
 	if m == nil || !m.asking {

@@ -7,9 +7,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What becomes of an entity in an attempt to place it, from StartAttempt to Finish or Park.
+// An attempt to place an entity, from StartAttempt to Finish or Park.
 
-// Failure is why an attempt failed, or why one member was refused.
+// Failure is the reason why an attempt failed, or why one member was refused.
 type Failure struct {
 	// UID is the member that was refused; "" if it was not one member's.
 	UID types.UID
@@ -24,8 +24,8 @@ type Failure struct {
 	KeptOff bool
 }
 
-// StartAttempt takes the entity out of the place that it is in and puts it in flight, with all its members untried. It
-// does nothing if the entity is in flight already or unknown. It works from any state, because it applies a recorded
+// StartAttempt takes the entity out of its place in the queue and puts it in flight, with all its members still to try.
+// It does nothing if the entity is in flight already or unknown. It works from any state, because it applies a recorded
 // decision, and recorded decisions are facts.
 func (q *Queue) StartAttempt(key Key) {
 	e := q.entities[key]
@@ -47,8 +47,8 @@ func (q *Queue) StartAttempt(key Key) {
 	q.put(e, InFlight)
 }
 
-// MarkPlaced notes that a member was given a node: it waits in Permit or is being bound. It is no longer pending
-// but stays a member until Delete. An unknown pod is passed over.
+// MarkPlaced notes that a member was given a node: it waits in Permit or is being bound. It is no longer pending but
+// stays a member until Delete. An unknown pod is ignored.
 func (q *Queue) MarkPlaced(key Key, uid types.UID) {
 	m := q.byUID[uid]
 	if m == nil || m.entity.key != key || m.placed {
@@ -80,9 +80,9 @@ func (q *Queue) MarkPending(key Key, uid types.UID) {
 	q.rest(e)
 }
 
-// Refuse notes that the attempt under way found no node for a member and goes on with the others. It does not come to
-// this member again. When the attempt ends, Finish or Park takes the failures of all refused members together. An
-// unknown pod is passed over.
+// Refuse notes that the current attempt found no node for a member and continues with the others. The attempt does not
+// come to this member again. At its end, Finish or Park takes the failures of all refused members together. An unknown
+// pod is ignored.
 func (q *Queue) Refuse(key Key, f Failure) {
 	e := q.entities[key]
 	if e == nil || e.state != InFlight || q.byUID[f.UID] == nil || q.byUID[f.UID].entity != e {
@@ -91,7 +91,7 @@ func (q *Queue) Refuse(key Key, f Failure) {
 	q.blame(e, f)
 }
 
-// blame adds a failure to what is known of the attempt.
+// blame adds a failure to the failures of the current attempt.
 func (q *Queue) blame(e *Entity, f Failure) {
 	e.failed = true
 	e.erred, e.keptOff = e.erred || f.Error, e.keptOff || f.KeptOff
@@ -104,7 +104,7 @@ func (q *Queue) blame(e *Entity, f Failure) {
 	}
 }
 
-// retry makes the member untried again, for the attempt that begins.
+// retry puts the member among those still to try, for the next attempt.
 func (e *Entity) retry(m *member) {
 	m.refused = false
 	if m.tried {
@@ -115,9 +115,9 @@ func (e *Entity) retry(m *member) {
 }
 
 // Finish ends the attempt. If it refused members, it has failed, see Park. If no ready member is left, the entity is
-// Placed (or Gated). Otherwise it has members that the attempt did not try: it is active again at once, and its
-// counters begin at zero, as upstream. Example: a gang with minimum 2 and 3 members has placed two and ends the
-// attempt; the third is tried in the next one. An unknown entity is passed over.
+// Placed (or Gated). Otherwise some members were not tried: the entity is active again at once, and its counters begin
+// at zero, as upstream. Example: a gang with minimum 2 and 3 members has placed two and ends the attempt. The third is
+// tried in the next one. An unknown entity is ignored.
 func (q *Queue) Finish(key Key) {
 	e := q.entities[key]
 	if e == nil {
@@ -139,11 +139,11 @@ func (q *Queue) Finish(key Key) {
 	q.activate(e)
 }
 
-// Park ends the attempt as failed: at once, after Refuse, or after it had seemed to end well. The
-// counters go up as upstream and with them the backoff. After an error the entity backs off and is then
-// retried. Otherwise it becomes Unschedulable, unless an event that came during the attempt would have moved
-// it: then it is moved now, past its backoff if a Pending plugin asked for it. Members that are placed stay
-// placed. It works from any state; an unknown entity is passed over.
+// Park ends the attempt as failed: at once, after Refuse, or after it had seemed to end well. The counters go up as
+// upstream, and with them the backoff. After an error the entity backs off and is then retried. Otherwise it becomes
+// Unschedulable, unless an event that came during the attempt would have moved it. Then it is moved now, past its
+// backoff if a Pending plugin asked for it. Placed members stay placed. Park works from any state. An unknown entity is
+// ignored.
 func (q *Queue) Park(key Key, f Failure) {
 	e := q.entities[key]
 	if e == nil {
@@ -185,7 +185,7 @@ func (q *Queue) Park(key Key, f Failure) {
 	default:
 		q.put(e, Unschedulable)
 		if eventful {
-			// What happened during the attempt is news to it: the flush must not take it for tried.
+			// Events during the attempt are new to it: the flush must not count them as tried.
 			q.changed()
 		}
 	}

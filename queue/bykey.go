@@ -3,17 +3,16 @@ package queue
 import "slices"
 
 // byKey is a set of entities that can be listed by key. Entities come and go with every gang, and are listed when a
-// snapshot is written, and now and then besides. So they are sorted when they are listed, and only those that came
-// since the last time. One that comes or goes costs, over many of them, no more than the logarithm of how many there
-// are. Example: of 300,000 entities 2,000 are new since the last snapshot. These are sorted, and the list is gone
-// through once.
+// snapshot is written, and sometimes besides. So they are sorted when they are listed, and only the ones that came
+// since the last time. Over many changes, each costs at most the logarithm of the number of entities. Example: of
+// 300,000 entities 2,000 are new since the last snapshot. These are sorted, and one walk over the list merges them.
 type byKey struct {
-	list  []*Entity // by key, with those of them that have left since
-	added []*Entity // that came since, in the order in which they did, with those of them that have left
+	list  []*Entity // by key; some of them may have left since
+	added []*Entity // came since, in the order in which they did; some of them may have left
 	left  int       // how many of both have left
 }
 
-// leastUnsorted is how many entities may have come and left at the least before the list is made anew.
+// leastUnsorted is the minimum number of entities that come and leave before the list is rebuilt.
 const leastUnsorted = 1024
 
 func (s *byKey) add(e *Entity) {
@@ -21,14 +20,14 @@ func (s *byKey) add(e *Entity) {
 	s.bound()
 }
 
-// remove takes out an entity that was added, for good.
+// remove takes out an entity that was added. It is not added again.
 func (s *byKey) remove(e *Entity) {
 	e.left = true
 	s.left++
 	s.bound()
 }
 
-// bound has the list made anew once so much has changed that it costs no more than what was changed did.
+// bound rebuilds the list once so much has changed that the rebuilding costs no more than the changes did.
 func (s *byKey) bound() {
 	if len(s.added)+s.left > leastUnsorted+len(s.list)/2 {
 		s.all()

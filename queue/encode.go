@@ -11,11 +11,10 @@ import (
 // cut, version 5 may change. Versions 2 to 4 are from before the first release.
 const stateVersion = 5
 
-// AppendState appends a canonical and complete encoding of the state: two queues with equal options and
-// equal encodings answer alike for ever, given the same calls from a SetTime on. It has everything that
-// future behaviour depends on, sorted by key; pods stand in it by UID, and what their specifications say is
-// the cluster's state, not the queue's. Left out is what follows from the rest: indexes, memos, and the
-// time, which the next SetTime brings. Restore makes the state of it again.
+// AppendState appends a canonical and complete encoding of the state. Two queues with equal options and equal encodings
+// answer alike for ever, given the same calls from a SetTime on. It contains everything that future behavior depends
+// on, sorted by key. Pods are represented by their UIDs, because their specifications are the cluster's state. It omits
+// what follows from the rest: indexes, memos, and the time, which the next SetTime brings. Restore reads it.
 func (q *Queue) AppendState(dst []byte) []byte {
 	dst = append(dst, stateVersion)
 	dst = binary.AppendUvarint(dst, q.changes)

@@ -66,8 +66,8 @@ type member struct {
 	tried, refused bool
 	// asking: a question about it is open.
 	asking bool
-	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does; message is what it said.
-	// Only pending members have one.
+	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does. message is its message. Only pending
+	// members have a gate.
 	gate    *plugin
 	message string
 }
@@ -97,13 +97,13 @@ type Entity struct {
 	resize    bool // see Resize
 	priority  int32
 
-	// Each member is counted as exactly one of ready, gated and placed. untried counts the ready members that the
-	// attempt under way has not come to.
+	// Each member is counted as exactly one of ready, gated and placed. numLeft counts the ready members that the
+	// current attempt has not come to.
 	members              []*member // by part, name, UID
 	ready, gated, placed int
 	numLeft              int
 	asking               int                  // members about whom a question is open
-	firstLeft            int                  // a memo: no member before this one is ready and untried
+	firstLeft            int                  // a memo: no member before this one is ready and still to try
 	parts                map[string]partCount // of an entity that has parts
 
 	timestamp   eventlog.Time // see Timestamp
@@ -126,7 +126,7 @@ type Entity struct {
 	plugins, pendingPlugins     []string
 	gatingPlugin, gatingMessage string
 
-	// What came while it was in flight, for verdict. startedAt is Queue.changes when the attempt began.
+	// Events that came while it was in flight, for verdict. startedAt is Queue.changes when the attempt began.
 	startedAt          uint64
 	noted              []string // sorted: the plugins whose hints wanted it retried
 	notedAll, notedAny bool     // there was a wildcard event; any event at all
@@ -136,18 +136,18 @@ type Entity struct {
 	since eventlog.Time
 	stamp uint64
 
-	// Its places in the queue. Which of them are set follows from state and owed.
+	// Its places in the queue. Which of them are set follows from state and retryable.
 	slot                      int           // in its heap or alike
-	alike                     *refusedAlike // of the unschedulable ones that are not owed a retry
+	alike                     *refusedAlike // of the unschedulable ones that are not retryable
 	lane                      *lane         // nil if it is in none
-	node                      treeNode      // in its lane, or among the owed
+	node                      treeNode      // in its lane, or among the retryable
 	gates                     []gateRef
 	restsIn                   *restList // Queue.resting or Queue.outside; nil if it is in neither
 	restedBefore, restedAfter *Entity   // its neighbours there
 	isResting                 bool
 	isEarly                   bool // it is in Queue.early
 	stale                     bool // it is in Queue.stale
-	left                      bool // it is in the queue no more
+	left                      bool // it has left the queue
 }
 
 var _ fwk.QueuedEntityInfo = (*Entity)(nil)
@@ -183,7 +183,8 @@ func (e *Entity) Failed() bool { return e.failed }
 // comes first: it overtook that one.
 func (e *Entity) KeptOff() bool { return e.keptOff }
 
-// Since returns when the entity became unschedulable or gated; zero in other states and when owed.
+// Since returns the time at which the entity became unschedulable or gated. It is zero in other states, and if the
+// entity is retryable.
 func (e *Entity) Since() eventlog.Time {
 	if !e.isResting {
 		return 0
@@ -251,8 +252,8 @@ func (e *Entity) NumLeftOf(part string) int {
 	return n.numLeft
 }
 
-// Next returns the first ready pod, by part, name and UID, that the attempt under way has not come to yet: the
-// first ready one if none is under way; nil if there is none. The pod must not be changed.
+// Next returns the first ready pod, by part, name and UID, that the current attempt has not come to yet. Without an
+// attempt it is the first ready pod. It is nil if there is none. The pod must not be changed.
 func (e *Entity) Next() *v1.Pod {
 	if e.state != InFlight {
 		for _, m := range e.members {
@@ -302,7 +303,7 @@ func (e *Entity) GatingPlugin() string {
 	return e.gatingPlugin
 }
 
-// GatingMessage returns what the gating plugin said; empty unless the entity is Gated.
+// GatingMessage returns the message of the gating plugin. It is empty unless the entity is Gated.
 func (e *Entity) GatingMessage() string {
 	if e.state != Gated {
 		return ""
@@ -310,8 +311,8 @@ func (e *Entity) GatingMessage() string {
 	return e.gatingMessage
 }
 
-// RejectedBy returns the names of the plugins that rejected the last attempt with Unschedulable, and of
-// those that did with Pending, each sorted. The slices must not be changed.
+// RejectedBy returns the names of the plugins that rejected the last attempt, each list sorted: the plugins that
+// answered Unschedulable, and the plugins that answered Pending. The slices must not be changed.
 func (e *Entity) RejectedBy() (unschedulable, pending []string) { return e.plugins, e.pendingPlugins }
 
 // Attempts returns how many attempts began.
@@ -419,7 +420,7 @@ func (e *Entity) count(m *member, n int) {
 	}
 }
 
-// partCount is how many members of a part are ready, and how many of those untried.
+// partCount counts the ready members of a part, and the ready members that are still to try.
 type partCount struct{ ready, numLeft int }
 
 func (e *Entity) countPart(part string, ready, numLeft int) {

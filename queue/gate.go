@@ -8,9 +8,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// test puts a pending member to the PreEnqueue plugins of its own profile: first to the one that gated it
-// last, which is the likeliest to do so again, then to the others in their order. The first that does not
-// answer Success gates it.
+// test asks the PreEnqueue plugins of the profile about a pending member. It begins with the plugin that gated the
+// member last, which is the most likely to do so again. The first plugin that does not answer Success gates the member.
 func (q *Queue) test(m *member) {
 	if m.placed || m.entity.resize {
 		return

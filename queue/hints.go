@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// strategy is what an event does with an entity that failed. The highest of the plugins' answers wins.
+// strategy is the effect of an event on an entity that failed. The highest of the plugins' answers wins.
 type strategy int
 
 const (
@@ -24,13 +24,13 @@ const (
 // pluginName is a plugin of a profile: profiles may configure one plugin differently.
 type pluginName struct{ profile, plugin string }
 
-// eventKind is what registrations are matched against.
+// eventKind is the part of an event that registrations are matched against.
 type eventKind struct {
 	resource fwk.EventResource
 	action   fwk.ActionType
 }
 
-// plugin is what the queue knows of one plugin of one profile.
+// plugin is a plugin of a profile, with its registrations and memos.
 type plugin struct {
 	profile, name string
 	// known says that the profile told which events it wants; otherwise it wants all.
@@ -48,7 +48,7 @@ type registration struct {
 	event fwk.ClusterEvent
 	hint  fwk.QueueingHintFn
 	pre   fwk.PreQueueingHintFn
-	// What pre said of the occurrence numbered answered: all pods, or these. Scratch, no state.
+	// The answer of pre about the occurrence numbered answered: all pods, or these. Scratch, no state.
 	answered uint64
 	all      bool
 	names    []types.NamespacedName
@@ -64,7 +64,7 @@ type refusedAlike struct {
 	entities  []*Entity
 }
 
-// occurrence is an event being told: one is made for every Move.
+// occurrence is one event. Each Move makes one.
 type occurrence struct {
 	id       int    // the number of the event's kind
 	serial   uint64 // of the occurrence
@@ -125,7 +125,7 @@ func (p *plugin) events() []fwk.ClusterEvent {
 	return events
 }
 
-// occur gives an event a number and looks at what it is.
+// occur gives an event a number and finds its kind.
 func (q *Queue) occur(ev fwk.ClusterEvent, oldObj, newObj any) occurrence {
 	kind := eventKind{ev.Resource, ev.ActionType}
 	id, ok := q.events[kind]
@@ -174,7 +174,7 @@ func (p *plugin) match(id int, kind eventKind) {
 	}
 }
 
-// reach returns which pods the plugin's registrations for the occurrence concern: all, some (those that a
+// reach returns which pods the plugin's registrations for the occurrence concern: all, some (the pods that a
 // PreQueueingHintFn named), or none.
 func (p *plugin) reach(o *occurrence) (all, some bool) {
 	if !p.known {
@@ -211,10 +211,10 @@ func (r *registration) narrow(o *occurrence) {
 	}
 }
 
-// wants asks the hints of p, for the members of e that it may concern, whether the occurrence makes a retry
-// worthwhile: one Queue is enough. A hint that fails, or is missing, says Queue. The members concerned are the
-// pending ones, or those of them that were refused, if that is known: an event might help another that was
-// never tried, but that is of no use to those. heldToo asks for all members.
+// wants asks the hints of p, for the members of e that it may concern, whether the occurrence makes a retry worthwhile.
+// One Queue is enough. A hint that fails, or is missing, means Queue. The members concerned are the refused ones if
+// these are known: a retry that helps another member is of no use to them. Otherwise they are the pending ones. heldToo
+// asks for all members.
 func (p *plugin) wants(e *Entity, o *occurrence, heldToo bool) bool {
 	if !p.known {
 		return true
@@ -252,13 +252,16 @@ func (r *registration) wants(m *member, o *occurrence) bool {
 	return err != nil || hint == fwk.Queue
 }
 
-// Move tells of a change in the cluster (MoveAllToActiveOrBackoffQueue upstream): oldObj and newObj are the object
-// before and after, nil before it existed and after it is gone. Every unschedulable entity is retried, after its
-// backoff, if a hint of a plugin that rejected it says Queue for one of its pending members (of those that were
-// refused, if that is known); at once if that plugin had answered Pending. One that failed with no plugin recorded is
-// retried by any event; a wildcard event retries all, or with a pod as newObj only the entity of that pod. A gated
-// member is put to PreEnqueue again if the plugin that gates it registered the event and its hint says Queue. For
-// entities in flight it is remembered which plugins' hints say Queue, for Park.
+// Move takes in a change in the cluster (MoveAllToActiveOrBackoffQueue upstream). oldObj is the object before it, nil
+// if it did not exist. newObj is the object after it, nil if it is gone.
+//
+// An unschedulable entity is retried after its backoff if a hint of a plugin that rejected it returns Queue. The hint
+// is asked about its refused members, or about all pending ones if the refused ones are not known. If that plugin had
+// answered Pending, the entity is retried at once. An entity that failed without a recorded plugin is retried by any
+// event. A wildcard event retries all entities, or with a pod as newObj only the pod's entity.
+//
+// A gated member is tested again with PreEnqueue if the plugin that gates it registered the event and its hint returns
+// Queue. For entities in flight, the plugins whose hints return Queue are remembered for Park.
 func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	q.changed()
 	occurred := q.occur(ev, oldObj, newObj)
@@ -282,8 +285,8 @@ func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	}
 }
 
-// moveAlike moves those of the entities refused alike that the occurrence makes worth a retry. An entity that is
-// moved leaves them, and its place is filled with the last one: so the walk goes from the end.
+// moveAlike moves the entities refused alike for which the occurrence makes a retry worthwhile. A moved entity leaves
+// the list, and the last one fills its place. So the loop runs from the end.
 func (q *Queue) moveAlike(c *refusedAlike, o *occurrence) {
 	if len(c.entities) == 0 {
 		return
@@ -325,7 +328,7 @@ func (q *Queue) moveNamed(c *refusedAlike, o *occurrence) {
 	}
 }
 
-// tell moves an unschedulable, not owed, entity if the occurrence makes a retry worthwhile.
+// tell moves an unschedulable entity that is not retryable, if the occurrence makes a retry worthwhile.
 func (q *Queue) tell(e *Entity, o *occurrence) bool {
 	switch q.worth(e, o) {
 	case immediately:
@@ -338,8 +341,8 @@ func (q *Queue) tell(e *Entity, o *occurrence) bool {
 	return false
 }
 
-// worth returns what the event does with e, by the hints of the plugins that rejected it. Those that rejected it with
-// Pending are asked first: if one of them wants it retried, that skips the backoff, and no other answer matters.
+// worth returns the effect of the event on e, by the hints of the plugins that rejected it. Plugins that answered
+// Pending are asked first: if one of them wants a retry, the entity skips its backoff, and no other answer matters.
 func (q *Queue) worth(e *Entity, o *occurrence) strategy {
 	if o.wildcard {
 		if o.concerns(e) {
@@ -444,7 +447,7 @@ func (q *Queue) tellGated(e *Entity, p *plugin, o *occurrence) {
 	q.rest(e)
 }
 
-// classify puts an unschedulable entity among those that failed for the same reasons.
+// classify puts an unschedulable entity among the entities that failed for the same reasons.
 func (q *Queue) classify(e *Entity) {
 	reason := strings.Join(
 		[]string{e.profile, strings.Join(e.plugins, "\x01"), strings.Join(e.pendingPlugins, "\x01")},

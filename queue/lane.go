@@ -12,8 +12,9 @@ type lane struct {
 	blocker   LaneBlocker   // the policy, nil if it is none
 	overtaker LaneOvertaker // the policy, nil if it is none
 	entities  tree
-	// The rest is a memo of chooseHead, valid while chosen is true: the entity that is worth an attempt, nil for none;
-	// and, if one before it lets none pass, the entity that is attempted all the same, nil for none.
+	// The rest is a memo of chooseHead, valid while chosen is true. It has the entity that is worth an attempt, nil for
+	// none. If an entity before that lets none pass, it has the entity that is attempted in spite of that, nil for
+	// none.
 	chosen           bool
 	next, overtaking *Entity
 }
@@ -129,7 +130,7 @@ func (l *lane) head(q *Queue) *Entity {
 }
 
 // chooseHead finds the first entity that is worth an attempt and that all entities before it let pass. If there is
-// none, it finds one that overtakes the first of those that let none pass.
+// none, it finds an entity that overtakes the first one that lets none pass.
 func (l *lane) chooseHead(q *Queue, version uint64) {
 	l.overtaking = nil
 	var next, stop *Entity
@@ -151,8 +152,8 @@ func (l *lane) chooseHead(q *Queue, version uint64) {
 	l.chosen, l.next = true, next
 }
 
-// search calls found for the entities, except those that skip leaves out, until it returns true for one, or until it
-// comes to one that lets none pass: it returns that one.
+// search calls found for the entities, except the ones that skip leaves out, until it returns true. It stops at an
+// entity that lets none pass, and returns that one.
 func (l *lane) search(q *Queue, skip func(g *summary) bool, found func(e *Entity) bool) (stop *Entity) {
 	blocking, known := l.blocking(q)
 	if !known {
@@ -201,8 +202,8 @@ func (l *lane) findOvertaking(q *Queue, first *Entity) *Entity {
 	return nil
 }
 
-// worthAttempt reports whether an entity of a lane is active. Before that it picks one that is owed a retry and has
-// room, and makes one without room owed a retry.
+// worthAttempt reports whether an entity of a lane is active. Before that it picks a retryable entity that has room,
+// and makes an entity without room retryable.
 func (q *Queue) worthAttempt(e *Entity, version uint64) bool {
 	switch {
 	case e.state == Active && e.failed && q.opts.Room != nil && !q.opts.Room(e):

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// A LanePolicy decides which lane an entity is in, which lane goes first, and who may pass whom in a lane.
+// A LanePolicy decides which lane an entity is in, which lane goes first, and which entity others may pass in a lane.
 //
 // A lane is a list of entities in queue order. Example: a policy has a lane for each namespace. Then the first entity
-// of a lane never waits for one of another lane, whatever their priorities are, and CompareLanes says which namespace
-// goes first.
+// of a lane never waits for an entity of another lane, whatever their priorities are, and CompareLanes orders the
+// namespaces.
 //
-// A policy answers from the Entity and from what it was given when it was made, and changes neither. It has no clock,
-// no random number and no memory: the same state gives the same answers. Policies are compared with ==, so a policy is
-// a pointer or a type without fields.
+// A policy answers from the Entity and from its factory's arguments, and changes neither. It has no clock, no random
+// number and no memory: the same state gives the same answers. Policies are compared with ==, so a policy is a pointer
+// or a type without fields.
 type LanePolicy interface {
 	// Lane returns the name of the entity's lane; "" if the entity is in none, so that all may pass it. It must follow
 	// from the entity's key, profile, priority and pods. It is asked again when one of them changes.
@@ -34,10 +34,10 @@ type LaneBlocker interface {
 	Blocking(lane string) (e *Entity, known bool)
 }
 
-// LaneOvertaker may be implemented by a LanePolicy with exceptions from what Passes says.
+// LaneOvertaker may be implemented by a LanePolicy with exceptions to Passes.
 type LaneOvertaker interface {
-	// Overtaking returns the entities that may be attempted before one in front of them that lets none pass, in any
-	// order. The queue ignores those that are not behind it in its lane.
+	// Overtaking returns the entities that may be attempted before an earlier entity that lets none pass, in any order.
+	// The queue ignores entities that are not behind it in its lane.
 	Overtaking(first *Entity) []*Entity
 }
 
@@ -62,9 +62,9 @@ type laneSet struct {
 // laneSets are the lanes of all policies.
 type laneSets struct {
 	sets      []*laneSet
-	byProfile map[string]*laneSet // without those of BestEffort
+	byProfile map[string]*laneSet // without the profiles under BestEffort
 	byName    map[string]*lane
-	looked    int // what searches of lanes that are gone have looked at
+	looked    int // entities that searches of removed lanes have visited
 }
 
 // addPolicy gives a profile its policy. Profiles with the same policy share its lanes.

@@ -17,9 +17,9 @@ const (
 	DefaultFlushPeriod    = 30 * time.Second
 )
 
-// Profile is what the queue asks of the plugins of one profile.
+// Profile has the functions of one profile's plugins that the queue calls.
 type Profile struct {
-	// GroupBackoff is the shortest backoff of a gang that was found unschedulable; 0 for that of a pod.
+	// GroupBackoff is the shortest backoff of a gang that was found unschedulable; 0 for the backoff of a pod.
 	GroupBackoff time.Duration
 	// Lanes is the policy of the profile's entities; nil for BestEffort. Profiles with the same policy share its lanes.
 	Lanes LanePolicy
@@ -42,10 +42,10 @@ type Options struct {
 	// MaxBackoff is the longest backoff, at least InitialBackoff. 0 means DefaultMaxBackoff, or
 	// InitialBackoff if that is longer.
 	MaxBackoff time.Duration
-	// FlushAfter is how long an entity may stay unschedulable or gated before it is tried again even though
-	// no event asked for it. 0 means DefaultFlushAfter.
+	// FlushAfter is the time for which an entity may stay unschedulable or gated before it is tried again without an
+	// event. 0 means DefaultFlushAfter.
 	FlushAfter time.Duration
-	// FlushPeriod is how often that is looked at: at multiples of it since the Unix epoch. 0 means
+	// FlushPeriod is the interval of that check, which happens at multiples of it since the Unix epoch. 0 means
 	// DefaultFlushPeriod.
 	FlushPeriod time.Duration
 
@@ -54,17 +54,17 @@ type Options struct {
 	// else that it reads changes, Recheck must be called before any other method.
 	Less fwk.LessFunc
 
-	// Priority returns the priority that an entity was given as a whole; ok is false for one that has that of its
-	// members, the highest, as all have without Priority. When its answer changes, Recheck must be called before any
-	// other method.
+	// Priority returns the priority that an entity was given as a whole. ok is false for an entity that has the highest
+	// priority of its members, as all entities have without Priority. When its answer changes, Recheck must be called
+	// before any other method.
 	Priority func(key Key) (p int32, ok bool)
 
 	// Part returns which of a composite's gangs the pod is a member of, for as long as it is there. An attempt goes
 	// through the members gang by gang. nil means that no composite comes.
 	Part func(pod *v1.Pod) string
 
-	// Outside are the plugins whose answers are no function of the state alone, because others are asked (HTTP
-	// extenders) or they go by time: an entity that one of them refused is flushed also if nothing has changed.
+	// Outside are the plugins whose answers do not follow from the state alone: HTTP extenders, and plugins that go by
+	// time. An entity that one of them refused is flushed also if nothing has changed.
 	Outside []string
 	// GatesByTime has gated entities flushed also if nothing has changed: a PreEnqueue plugin goes by time.
 	GatesByTime bool
@@ -82,18 +82,18 @@ type Options struct {
 	// attempted early. nil means always true.
 	Room func(e *Entity) bool
 
-	// Need returns what an entity that is owed a retry needs at the least, and MayHaveRoom whether there may be room
-	// for a Need of entities in a lane, or with "" of those in none. If an entity has room (Room), there is room for
-	// its Need, and for every Need that asks for no more. When what Need returns may change for a reason outside the
-	// queue, Renew must be called before ChooseHead. They spare asking Room of each entity, and are memos only: the
-	// answers are the same with and without them. nil means that nothing is known.
+	// Need returns the least amounts that a retryable entity needs. MayHaveRoom reports whether there may be room for a
+	// Need of entities in a lane, or of entities in no lane if lane is "". If an entity has room (Room), there is room
+	// for its Need, and for every smaller Need. When an answer of Need may change for a reason outside the queue, Renew
+	// must be called before ChooseHead. They save calls of Room, and are memos only: the answers are the same without
+	// them. nil means that no needs are known.
 	Need        func(e *Entity) Need
 	MayHaveRoom func(lane string, n *Need) bool
 
-	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have turned from
-	// false to true, or the answer of a LanePolicy has changed, for a reason outside the entity (capacity was freed
-	// or added). It saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck,
-	// Activate and MarkPending. It is a memo only: the answers are the same with and without it.
+	// RoomVersion returns a number that changes whenever an answer of Room may have turned from false to true for a
+	// reason outside the entity, for example because capacity was freed. It also changes with the answers of a
+	// LanePolicy. It saves calls of Room. nil means that answers may have changed with every Add, Update, Delete, Move,
+	// Recheck, Activate and MarkPending. It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64
 }
 

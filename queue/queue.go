@@ -41,20 +41,20 @@ type Queue struct {
 	backoff   entityHeap
 	flight    []*Entity       // in the order of StartAttempt
 	retryable tree            // those in no lane; see room.go
-	early     []*Entity       // those of backoff that may be attempted early, in the order of that; see early.go
+	early     []*Entity       // the entities in backoff that may be attempted early, in the order of early attempts; see early.go
 	alike     []*refusedAlike // the other unschedulable ones by reason; see hints.go
 	lanes     laneSets        // of those with a lane
-	resting   restList        // unschedulable (not owed) and gated, by since; see timers.go
-	outside   restList        // those of them that are flushed also if nothing has changed; see timers.go
+	resting   restList        // unschedulable (not retryable) and gated, by since; see timers.go
+	outside   restList        // the resting entities that are flushed also if nothing has changed; see timers.go
 
 	alikeByReason map[string]*refusedAlike
 	pluginsByName map[pluginName]*plugin
 	pluginsOf     map[string][]*plugin // by profile: those in Profile.Hints, by name
-	gating        []*plugin            // those that ever gated a pod, by profile and name
+	gating        []*plugin            // the plugins that ever gated a pod, by profile and name
 	gatingNow     []*plugin            // scratch of Move
 	events        map[eventKind]int
 
-	// stale are the entities whose needs are to be found anew before a search for room: a memo's.
+	// stale are the entities whose needs must be computed again before a search for room. They are part of a memo.
 	stale []*Entity
 	plain bool // see WithoutMemos
 	// earlyAsked and roomVersion are a memo: at this RoomVersion, Room reports false for the first earlyAsked entities
@@ -114,8 +114,8 @@ func (q *Queue) less(a, b *Entity) bool {
 	return CompareKeys(a.key, b.key) < 0
 }
 
-// Inherit gives the entities the history that those of the same key have in old, a queue with other options that
-// has had its last call: when they came, how often they were tried, and how long they back off.
+// Inherit gives the entities the history of the entities with the same keys in old: when they came, how often they were
+// tried, and how long they back off. old is a queue with other options, which must not be used afterwards.
 func (q *Queue) Inherit(old *Queue) {
 	for _, from := range old.sorted.all() {
 		e := q.entities[from.key]
@@ -180,12 +180,11 @@ func (q *Queue) Head() *Entity {
 	return head
 }
 
-// Add tells of a new unscheduled pod: an entity of its own, or a member of a gang, as key says; or, under a key of its
-// own, of a pod on a node that waits for a resize there (see Entity.Resize). PreEnqueue
-// decides whether it is gated. A new entity becomes Active or Gated; a gang that is Gated or Placed becomes
-// active if the new member is ready; in every other state it stays where it is, as upstream, and
-// the event that tells of the new pod (see Move) is what may retry it. A pod that is known already is
-// updated, or moved to its new entity.
+// Add takes in a new unscheduled pod: an entity of its own, or a member of a gang, as key says. It also takes in a pod
+// on a node that waits for a resize there, under a key of its own (see Entity.Resize). PreEnqueue decides whether the
+// pod is gated. A new entity becomes Active or Gated. A gang that is Gated or Placed becomes active if the new member
+// is ready. In every other state it stays where it is, as upstream, and the event about the new pod (see Move) may
+// retry it. A known pod is updated, or moved to its new entity.
 func (q *Queue) Add(key Key, pod *v1.Pod) {
 	if m := q.byUID[pod.UID]; m != nil {
 		if m.entity.key == key {
@@ -222,8 +221,8 @@ func (q *Queue) partOf(key Key, pod *v1.Pod) string {
 	return q.opts.Part(pod)
 }
 
-// Update tells that an unscheduled pod changed; old is what it was, nil for what the queue has. A gated pod
-// is put to PreEnqueue again. If the entity is unschedulable, the hints of the plugins that rejected it are
+// Update takes in a change of an unscheduled pod. old is the pod before, nil for the pod that the queue has. A gated
+// pod is tested again with PreEnqueue. If the entity is unschedulable, the hints of the plugins that rejected it are
 // asked about the change, which is an event on TargetPod. An unknown pod is added.
 func (q *Queue) Update(key Key, old, pod *v1.Pod) {
 	m := q.byUID[pod.UID]
@@ -255,8 +254,8 @@ func (q *Queue) Update(key Key, old, pod *v1.Pod) {
 	q.rest(e)
 }
 
-// Refresh tells that a placed pod changed. No plugin is asked about it before the pod is pending again, but then
-// it must be the pod as it is by now. It is for placed pods only, and passes over others, unknown ones included.
+// Refresh takes in a change of a placed pod. No plugin is asked about it before the pod is pending again, but then the
+// plugins must see the present pod. Pods that are not placed, or unknown, are ignored.
 func (q *Queue) Refresh(pod *v1.Pod) {
 	m := q.byUID[pod.UID]
 	if m == nil || !m.placed {
@@ -288,8 +287,8 @@ func (q *Queue) unname(m *member) {
 	}
 }
 
-// Delete tells that a pod is gone for good: deleted, or bound. The entity is dropped with its last member,
-// in whatever state it is. An unknown pod is passed over.
+// Delete takes in that a pod was deleted or bound. The entity is dropped with its last member, in any state. An unknown
+// pod is ignored.
 func (q *Queue) Delete(key Key, uid types.UID) {
 	m := q.byUID[uid]
 	if m == nil || m.entity.key != key {
@@ -313,9 +312,9 @@ func (q *Queue) Delete(key Key, uid types.UID) {
 	q.rest(e)
 }
 
-// Activate is what PodActivator asks for. If the entity is unschedulable, backing off or gated, PreEnqueue is run for
-// it, and it becomes active without regard to its backoff. If it is in flight, it is tried again after its backoff when
-// its attempt fails.
+// Activate does the work of PodActivator. If the entity is unschedulable, backing off or gated, PreEnqueue is run for
+// it, and it becomes active without regard to its backoff. If it is in flight and its attempt fails, it is tried again
+// after its backoff.
 func (q *Queue) Activate(key Key) {
 	e := q.entities[key]
 	if e == nil {
@@ -348,9 +347,9 @@ func (q *Queue) Retry(key Key) {
 	}
 }
 
-// Recheck says that the gang's circumstances changed (its group object, its members): PreEnqueue is run
-// again for every pending member, which may gate or ungate the entity, and its place in the order is found
-// anew. It is not needed after Add, which tests the new member itself, and the others if that one passes.
+// Recheck takes in that something about the gang changed (its group object, its members). PreEnqueue is run again for
+// every pending member, which may gate or ungate the entity, and the entity gets its new place in the order. It is not
+// needed after Add, which tests the new member itself, and the others if that one passes.
 func (q *Queue) Recheck(key Key) {
 	e := q.entities[key]
 	if e == nil {
@@ -476,8 +475,9 @@ func (q *Queue) noteGates(e *Entity) {
 	}
 }
 
-// TakeRegated returns the pods that came to the queue or left it, or whose entity became gated or is so no more, since
-// it was called last, some of them more than once. It is valid until the queue changes again.
+// TakeRegated returns the pods that came to the queue or left it since the last call, and the pods of entities that
+// became gated or ungated since then. A pod may be there more than once. The slice is valid until the queue changes
+// again.
 func (q *Queue) TakeRegated() []types.UID {
 	regated := q.regated
 	q.regated = q.regated[:0]

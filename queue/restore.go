@@ -15,12 +15,12 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// Restore reads what AppendState wrote into q, which must be as New made it, with options equal to those of
-// the queue that was written down. now is the time of its last SetTime. pod returns the pod of a UID, nil if
-// there is none, which is an error. No plugin is asked anything. After an error q is of no use.
+// Restore reads the output of AppendState into q. q must be as New made it, with the same options as the queue that was
+// written. now is the time of the last SetTime of that queue. pod returns the pod of a UID. If it returns nil, Restore
+// fails. No plugin is asked anything. After an error q must not be used.
 //
-// It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
-// write again is for the caller to compare.
+// It checks only what it needs to avoid a panic. The caller compares whether AppendState would write the same bytes
+// again.
 func (q *Queue) Restore(r *canonical.Reader, now eventlog.Time, pod func(types.UID) *v1.Pod) error {
 	if len(q.entities) > 0 || q.changes > 0 {
 		return errors.New("restore the queue: it was used already")
@@ -145,11 +145,11 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 	return nil
 }
 
-// rests reports whether the entity is in the list of those that wait to be flushed.
+// rests reports whether the entity is in the list of entities that wait for a flush.
 func rests(e *Entity) bool { return e.state == Gated || e.state == Unschedulable && !e.retryable }
 
-// restorePlaces puts every entity where its state says. Those in flight are in the order of flight, the others
-// in an order that follows from what is known of them.
+// restorePlaces puts every entity into the place of its state. Entities in flight are in the order of flight, the
+// others in an order that follows from their fields.
 func (q *Queue) restorePlaces(flight []Key) error {
 	var resting []*Entity
 	for _, e := range q.sorted.all() {
@@ -192,7 +192,7 @@ func (q *Queue) restorePlaces(flight []Key) error {
 	for _, e := range q.sorted.all() {
 		q.joinLane(e)
 	}
-	// Room is asked anew: no answer is remembered.
+	// Forget the answers of Room: it is asked again.
 	q.earlyAsked, q.roomVersion = 0, math.MaxUint64
 	return nil
 }

@@ -1,22 +1,21 @@
 package queue
 
 // ChooseHead makes the head of the queue an entity that is worth an attempt. It is called before Head, and Unpick takes
-// it back before the next entry is applied. It does nothing while an entity is in flight, and without Options.Room it
-// looks at lanes and early attempts only.
+// it back before the next entry is applied. It does nothing while an entity is in flight. Without Options.Room it looks
+// at lanes and early attempts only.
 //
-// An entity whose last attempt failed is not attempted while Room reports that it would certainly fail; Room is not
-// asked of a resize. Leaving the attempt out loses nothing: it would change the entity's counters only, and its outcome
-// is known. So when an event, a backoff or a flush asks for a retry, the entity is owed one: it stays Unschedulable,
-// with the reasons of its last attempt, until it would be the head of the queue and Room reports true.
+// An entity whose last attempt failed is not attempted while Room reports that the attempt would certainly fail. (Room
+// is not asked about resizes.) Nothing is lost: the attempt would change the entity's counters only. So an entity for
+// which an event, a backoff or a flush asks for a retry becomes retryable. It stays Unschedulable, with the reasons of
+// its last attempt, until it would be the head of the queue and Room reports true.
 //
-// Invariant: after ChooseHead the head is the first entity, in queue order, that is active or owed a retry, and for
-// which Room reports true if its last attempt failed. An entity that is owed a retry needs no further event, only room,
-// so no event is lost. Example: gang g, of 4 GPUs, failed; 2 are free. A pod of another gang ends: g is owed a retry.
-// When 4 GPUs are free, g is picked, although the event that freed the last of them was of no interest to the plugins
-// that had refused it.
+// Invariant: after ChooseHead the head is the first entity, in queue order, that is active or retryable, and for which
+// Room reports true if its last attempt failed. A retryable entity needs no further event, only room, so no event is
+// lost. Example: gang g, of 4 GPUs, failed, and 2 GPUs are free. A pod of another gang ends, so g is retryable. When 4
+// GPUs are free, g is picked, although the plugins that had refused it did not register the last event.
 //
-// Entities that are owed a retry are kept in queue order (tree.go). Room is asked from the front, once for each entity
-// at each RoomVersion, and not about those that certainly have no room by Options.Need and MayHaveRoom.
+// Retryable entities are kept in queue order (tree.go). Room is asked from the front, once for each entity at each
+// RoomVersion. It is not asked about entities that certainly have no room by Options.Need and MayHaveRoom.
 func (q *Queue) ChooseHead() {
 	if len(q.flight) > 0 {
 		return
@@ -54,7 +53,7 @@ func (q *Queue) chooseActive() {
 	q.chooseRetryable(head, version)
 }
 
-// chooseRetryable picks the first of the owed that comes before head and has room.
+// chooseRetryable picks the first retryable entity that comes before head and has room.
 func (q *Queue) chooseRetryable(head *Entity, version uint64) {
 	var refused []*Entity
 	skip := func(g *summary) bool { return q.hasNoRoom("", g, version) }
@@ -74,8 +73,7 @@ func (q *Queue) chooseRetryable(head *Entity, version uint64) {
 	}
 }
 
-// Unpick takes back what ChooseHead did: the entities that it picked are owed a retry again, and none is attempted
-// early.
+// Unpick takes back the work of ChooseHead: the picked entities are retryable again, and none is attempted early.
 func (q *Queue) Unpick() {
 	for _, e := range q.picks {
 		if q.entities[e.key] == e && q.IsPicked(e) {
@@ -86,19 +84,19 @@ func (q *Queue) Unpick() {
 	q.picks, q.earlyHead = q.picks[:0], nil
 }
 
-// IsPicked reports whether e is active only because ChooseHead picked it, and the pick is a memo: in the state e is
-// owed a retry.
+// IsPicked reports whether e is active only because ChooseHead picked it. The pick is a memo: in the state e is
+// retryable.
 func (q *Queue) IsPicked(e *Entity) bool {
 	return e.state == Active && e.failed && q.opts.Room != nil && !e.resize
 }
 
-// pick makes an owed entity active.
+// pick makes a retryable entity active.
 func (q *Queue) pick(e *Entity) {
 	q.put(e, Active)
 	q.picks = append(q.picks, e)
 }
 
-// owe makes e unschedulable with a retry owed.
+// makeRetryable makes e unschedulable and retryable.
 func (q *Queue) makeRetryable(e *Entity) {
 	q.take(e)
 	e.state = Unschedulable
@@ -110,7 +108,7 @@ func (q *Queue) makeRetryable(e *Entity) {
 	q.joinLane(e)
 }
 
-// addRetryable puts e among the entities that are owed a retry.
+// addRetryable adds e to the retryable entities.
 func (q *Queue) addRetryable(e *Entity) {
 	e.retryable = true
 	if !q.hasLane(e) { // else its lane asks
@@ -118,7 +116,7 @@ func (q *Queue) addRetryable(e *Entity) {
 	}
 }
 
-// removeRetryable takes e out from among the owed.
+// removeRetryable removes e from the retryable entities.
 func (q *Queue) removeRetryable(e *Entity) {
 	e.retryable = false
 	if e.node.in == &q.retryable {

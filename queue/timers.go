@@ -8,14 +8,16 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// SetTime sets the time; it is called before every entry is applied. Entities whose backoff has expired become active.
-// Entities that have been unschedulable or gated for longer than FlushAfter are tried again at the next multiple of
-// FlushPeriod, if anything has changed since they came to rest there (Add, Update, Refresh, Delete, Move, Activate,
-// Retry, Recheck, and Park if something came during the attempt). If nothing has changed, another attempt would only
-// repeat the first: the scheduler is deterministic. Example, with FlushAfter 5m and FlushPeriod 30s: an entity rests
-// since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30. What Options.Outside refused, and with
-// Options.GatesByTime what is gated, is tried again also if nothing has changed: the answer may be another one. Time
-// never goes back: SetTime panics.
+// SetTime sets the time. It is called before every entry is applied. Entities whose backoff has expired become active.
+//
+// An entity that has been unschedulable or gated for longer than FlushAfter is tried again at the next multiple of
+// FlushPeriod, if anything has changed since it came to rest. (These calls are changes: Add, Update, Refresh, Delete,
+// Move, Activate, Retry, Recheck, and Park if something came during the attempt.) If nothing has changed, another
+// attempt would only repeat the first, because the scheduler is deterministic. Example, with FlushAfter 5m and
+// FlushPeriod 30s: an entity rests since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30.
+//
+// Entities that a plugin of Options.Outside refused are tried again also if nothing has changed, since the answer may
+// be another one. So are gated entities, with Options.GatesByTime. Time never goes back: SetTime panics.
 func (q *Queue) SetTime(now eventlog.Time) {
 	if now < q.now {
 		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))
@@ -52,10 +54,10 @@ func (q *Queue) Wake() (eventlog.Time, bool) {
 	return wake, ok
 }
 
-// flushAt is the multiple of FlushPeriod at which e is flushed, if the world has changed since it came to
-// rest: the first that follows both the end of its wait and the latest change. (A multiple between an
-// earlier such change and the latest cannot have passed: SetTime would have flushed it.) What rests in outside does
-// not wait for a change.
+// flushAt is the multiple of FlushPeriod at which e is flushed, if anything has changed since it came to rest. It is
+// the first multiple after both the end of the entity's wait and the latest change. (A multiple between an earlier
+// change and the latest cannot have passed: SetTime would have flushed the entity.) Entities in outside do not wait for
+// a change.
 func (q *Queue) flushAt(e *Entity) eventlog.Time {
 	period := eventlog.Time(q.opts.FlushPeriod)
 	t := e.since.Add(q.opts.FlushAfter)
@@ -74,7 +76,7 @@ func (q *Queue) restsIn(e *Entity) *restList {
 	return &q.resting
 }
 
-// flush retries an entity that rested for too long, or lets it rest anew.
+// flush retries an entity that rested for too long, or makes it rest again.
 func (q *Queue) flush(e *Entity) {
 	if e.state == Unschedulable {
 		q.requeue(e)
@@ -104,8 +106,8 @@ func (q *Queue) backoffFor(e *Entity) time.Duration {
 	return q.opts.MaxBackoff
 }
 
-// restList is the unschedulable (not owed) and the gated entities, in the order in which they came to rest. Both
-// since and stamp ascend along it, so that its first entity tells when the next flush is.
+// restList has the unschedulable (not retryable) and the gated entities, in the order in which they came to rest. Both
+// since and stamp ascend along it, so its first entity determines the time of the next flush.
 type restList struct {
 	first, last *Entity
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Need is what an entity that waits for room needs at the least, for the search for one that may have it. Without room
-// for its Need an entity certainly has none; with room for it Options.Room says.
+// Need is the least that an entity needs, for the search for an entity that may have room. Without room for its Need an
+// entity certainly has none. With room for it, Options.Room decides.
 type Need struct {
-	// Unknown says that nothing is known of it: Room is asked.
+	// Unknown means that the need is not known: Room is asked.
 	Unknown bool
-	// Amounts are amounts of resources, in an order that whoever gives Needs decides on. Missing ones are 0.
+	// Amounts are amounts of resources. The function that returns Needs defines their order. Missing ones are 0.
 	Amounts []int64
 	// Priority is a bound of whom the entity may preempt: pods of lower priority only.
 	Priority int32
 	// Preempts says that there may be room whenever a pod of lower priority has a node, whatever the amounts are.
 	Preempts bool
-	// Longest is how long it holds what it gets at the longest, 0 for no limit.
+	// Longest is the longest time for which the entity holds the amounts, 0 for no limit.
 	Longest time.Duration
 	// Free says that room that is kept for others is free for it, too.
 	Free bool
@@ -37,16 +37,16 @@ func (n *Need) least(o *Need) {
 	}
 }
 
-// summary is what a search must know of one entity, or of all entities of a subtree.
+// summary describes one entity, or all entities of a subtree, for searches.
 type summary struct {
 	// due says that one is active or asking: a search always looks at it.
 	due bool
-	// owed says that one is owed a retry, and need is the least that one of these needs.
+	// retryable means that one is retryable. need is the least need of these.
 	retryable bool
 	need      Need
-	// asked is the RoomVersion at which Room has refused all of those that are owed a retry.
+	// asked is the RoomVersion at which Room has refused all of the retryable ones.
 	asked uint64
-	// passed says that FirstInLane passes over all of them.
+	// passed means that FirstInLane skips all of them.
 	passed bool
 }
 
@@ -71,13 +71,13 @@ func (g *summary) add(o *summary) {
 	}
 }
 
-// tree is a set of entities in queue order: a treap, whose weights follow from the keys. Each subtree has the summary
-// of its entities, so that a search passes over subtrees without what it looks for. Example: 10,000 gangs are owed a
-// retry, 4 GPUs are free, and one gang needs no more than that. A search for it looks at some 30 of them.
+// tree is a set of entities in queue order. It is a treap whose weights follow from the keys. Each subtree has the
+// summary of its entities, so that a search skips subtrees. Example: 10,000 gangs are retryable, 4 GPUs are free, and
+// one gang needs at most that. A search for it visits some 30 of them.
 type tree struct {
 	root *Entity
 	size int
-	// looked counts the entities and subtrees that searches have looked at.
+	// looked counts the entities and subtrees that searches have visited.
 	looked int
 }
 
@@ -124,7 +124,7 @@ func (w *tree) add(e *Entity, own summary, compare func(a, b *Entity) int) {
 	e.refresh()
 }
 
-// heavier reports whether a stands above b.
+// heavier reports whether a is nearer to the root than b.
 func heavier(a, b *Entity) bool {
 	if a.node.weight != b.node.weight {
 		return a.node.weight > b.node.weight
@@ -232,7 +232,7 @@ func (w *tree) all() []*Entity {
 	return out
 }
 
-// summaryOf returns what searches know of e.
+// summaryOf returns the summary of e.
 func (q *Queue) summaryOf(e *Entity) summary {
 	g := summary{due: e.state == Active || e.state == Asking, retryable: e.retryable, asked: neverAsked}
 	if !e.retryable {

@@ -6,9 +6,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// RetryAt returns when e will be tried again, or looked at again if it is gated, though nothing but time
-// passes from now on. ok is false if only something else can bring that about: a change of the world, room, or
-// (of an entity that is active or in flight) nothing at all, because its turn comes without it.
+// RetryAt returns the time at which e will be tried again, or tested again if it is gated, if only time passes from now
+// on. ok is false if only something else can lead to that: a change in the cluster, or room. It is also false for an
+// entity that is active or in flight, because its turn comes without that.
 func (q *Queue) RetryAt(e *Entity) (at eventlog.Time, ok bool) {
 	switch {
 	case e.state == Backoff:
@@ -19,8 +19,8 @@ func (q *Queue) RetryAt(e *Entity) (at eventlog.Time, ok bool) {
 	return 0, false
 }
 
-// Ahead returns how many entities have their turn before e: those in flight, and the active ones that come
-// first in the order of the queue; in a lane also those that do not let it pass. It is 0 for an entity that is not
+// Ahead returns how many entities have their turn before e: the ones in flight, and the active ones that come first in
+// the order of the queue. In a lane it also counts entities that do not let e pass. It is 0 for an entity that is not
 // active.
 func (q *Queue) Ahead(e *Entity) int {
 	if e.state != Active {
@@ -43,8 +43,7 @@ func (q *Queue) Ahead(e *Entity) int {
 	return ahead
 }
 
-// IsLeft reports whether the pod is a ready member that the attempt under way, or else the next one, has still to come
-// to.
+// IsLeft reports whether the pod is a ready member that the current attempt, or else the next one, has still to try.
 func (q *Queue) IsLeft(uid types.UID) bool {
 	m := q.byUID[uid]
 	return m != nil && !m.placed && m.gate == nil && (m.entity.state != InFlight || !m.tried)

@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// wanted are the pods that plugins want tried at once: what Handle.Activate is told within a cycle. What it is told at
-// another time is dropped, as the handle drops what another goroutine tells it beside a cycle: no entry would say so.
+// wanted has the pods that plugins want to be tried at once: the arguments of Handle.Activate within a cycle. Calls at
+// another time are dropped, because no entry would record them.
 type wanted struct {
 	mu    sync.Mutex
 	cycle bool // one is under way

@@ -123,7 +123,7 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 	case eventlog.Nodes:
 		if old := m.cluster.DeleteNode(p.Name); old != nil {
 			for _, g := range m.cluster.GangsOn(p.Name) {
-				m.entities.recheck(keyOfGang(g)) // those of its members that are there count no more
+				m.entities.recheck(keyOfGang(g)) // its members on the node do not count from now on
 			}
 			m.nominated.forgetNode(p.Name)
 			m.queue.Move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, old, nil)
@@ -171,7 +171,7 @@ func eventResourceOf(own eventlog.OwnResource) fwk.EventResource {
 	return fwk.EventResource(gvr.Resource + "." + gvr.Version + "." + gvr.Group)
 }
 
-// untyped hands a nil Object on as a nil any, which is what hints test for.
+// untyped returns a nil Object as a nil any, because hints test for that.
 func untyped(obj eventlog.Object) any {
 	if obj == nil {
 		return nil
@@ -260,7 +260,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	}
 	switch {
 	case obj.Spec.NodeName == "" && stage != cluster.Pending:
-		// Assumed: what changed will be looked at when its wait or bind ends.
+		// Assumed: the change takes effect when its wait or bind ends.
 		m.queue.Refresh(obj)
 		m.entities.followResize(p, old)
 	case obj.Spec.NodeName == "":
@@ -272,7 +272,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 			m.queue.Move(event, old, obj)
 		}
 		if obj.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
-			m.entities.recheckGroup(p) // it counts no more
+			m.entities.recheckGroup(p) // it does not count from now on
 		}
 	default:
 		if stage != cluster.Binding || node != p.Node {
@@ -304,8 +304,8 @@ func ofScheduler(pod *v1.Pod, name string) *v1.Pod {
 	return &kept
 }
 
-// stopScheduling ends what was under way to place a pod: it is bound now, or it is gone. The bind of one that is gone
-// is outstanding as long as devices are taken for it.
+// stopScheduling ends the work of placing a pod: the pod is bound now, or it is gone. If it is gone and still holds
+// devices, its bind stays outstanding.
 func (m *Machine) stopScheduling(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
 	m.nominated.set(uid, "")
@@ -353,9 +353,9 @@ func isFinished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// applyBindResult takes in what came of a bind. Results for pods that are not being bound any more, that are being
-// bound to another node by now, or to the same node by a later decision, come late and change nothing. That of a pod
-// that is gone frees its devices, also if a pod of its UID has come back since.
+// applyBindResult takes in the result of a bind. A late result changes nothing: the pod is not being bound now, or it
+// is being bound to another node or by a later decision. The result for a pod that is gone frees its devices, also if a
+// pod with its UID has come back since.
 func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	p := m.cluster.Pods().Get(r.UID)
 	if p == nil || p.Stage != cluster.Binding {
@@ -396,9 +396,9 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	return fmt.Errorf("bind result of pod %s/%s: unknown outcome %d", p.Object.Namespace, p.Object.Name, r.Outcome)
 }
 
-// resolveGone takes in what came of the bind of a pod that was deleted meanwhile, for which devices are taken: they are
-// free now. A claim that the bind has written is logged with them if they are not. The pod may be back: a list of the
-// API server was behind, and the next one has it again.
+// resolveGone takes in the result of a bind whose pod was deleted meanwhile, with devices allocated for it. The devices
+// are free now. If the bind has written a claim, the log has the claim with its devices. The pod may be back: the API
+// server's list was stale, and the next list has the pod again.
 func (m *Machine) resolveGone(r *eventlog.BindResult) {
 	by := m.effects.decisionOf(r.UID, Bind)
 	if by == 0 || r.Decision != 0 && r.Decision != by || r.Outcome == eventlog.BindUnknown {
@@ -417,8 +417,8 @@ func (m *Machine) noteReturned() {
 	}
 }
 
-// failureOfBind returns what the queue has to know of a bind that failed: that there was an error, or which plugin of
-// the binding cycle has refused the pod.
+// failureOfBind returns the failure for the queue after a bind that failed: an error, or the plugin of the binding
+// cycle that refused the pod.
 func (m *Machine) failureOfBind(r *eventlog.BindResult) queue.Failure {
 	if r.Plugin == "" || r.Code == fwk.Error.String() {
 		return errorFailure()
@@ -426,5 +426,5 @@ func (m *Machine) failureOfBind(r *eventlog.BindResult) queue.Failure {
 	return queue.Failure{UID: r.UID, Plugins: []string{r.Plugin}}
 }
 
-// errUnknownPod is what a decision about a pod that is not there means: the log is not this scheduler's.
+// errUnknownPod means that a decision names a pod that does not exist: the log is not this scheduler's.
 var errUnknownPod = errors.New("no entry has brought such a pod")

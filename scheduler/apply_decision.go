@@ -49,7 +49,7 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	return m.applyCycle(seq, p, d)
 }
 
-// applyCycle applies what came of a pod's scheduling cycle, or of the end of its wait.
+// applyCycle applies the outcome of a pod's scheduling cycle, or of the end of its wait.
 func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) error {
 	key, waited := m.entities.keyOf(p), p.Stage == cluster.Waiting
 	g := p.Group
@@ -102,9 +102,9 @@ func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluste
 }
 
 // applyFailure applies a decision that gave the pod no node, or took the node from it where it waited. If that ends the
-// attempt, the entity is parked with the reasons; otherwise only the member is refused, and the attempt goes on with
+// attempt, the entity is parked with the reasons. Otherwise only the member is refused, and the attempt continues with
 // the next one. Example: of a gang with minimum 3 and 5 members the second finds no node. Four can still be placed, so
-// the attempt goes on; it ends when a third member finds none.
+// the attempt continues. It ends when a third member finds none.
 func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision) {
 	if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
 		m.queue.Retry(key) // the attempt was broken off: another one may succeed without any event
@@ -120,8 +120,8 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 	m.waits.conclude(key)
 }
 
-// applyRejected takes the waiting pods that the cycle rejected off their nodes. It returns those of them whose room
-// came free for others, as they were on their nodes: those that an earlier attempt had placed (see queue.MarkPending).
+// applyRejected takes the waiting pods that the cycle rejected off their nodes. It returns the pods that an earlier
+// attempt had placed, as they were on their nodes: their room came free for others (see queue.MarkPending).
 func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v1.Pod, err error) {
 	var others []queue.Key
 	for _, uid := range d.Rejected {
@@ -144,7 +144,7 @@ func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v
 	return freed, nil
 }
 
-// applyVerdicts carries out what the cycle decided on pods that go on, and on victims.
+// applyVerdicts carries out the cycle's decisions about waiting pods and victims.
 func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	for _, a := range d.Approvals {
 		m.cluster.Approve(a.UID, a.Plugin)
@@ -209,9 +209,10 @@ func blamesGang(d *eventlog.Decision) bool {
 	)
 }
 
-// failureOf returns what the queue has to know of a decision that placed nothing: the plugins whose events ask for a
+// failureOf returns the failure for the queue after a decision that placed nothing: the plugins whose events ask for a
 // retry. If some nodes were feasible and the pod was refused later (in Reserve or Permit), these are the plugins that
-// refused it then, and not those that filtered other nodes out. Preemption is never among them: it refused nothing.
+// refused it then, and not the plugins that filtered other nodes out. Preemption is never among them: it refused
+// nothing.
 func (m *Machine) failureOf(d *eventlog.Decision) queue.Failure {
 	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
 	for _, r := range d.Rejections {

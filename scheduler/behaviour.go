@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it.
+// Behaviour is the number of the rules of this version, with which it starts epochs.
 const Behaviour = 10
 
 // Rules describes one behaviour.
@@ -34,7 +34,7 @@ type Rules struct {
 //   - A change that lets this version decide or apply otherwise needs a new row, and logs in package compat. So does
 //     another version of Kubernetes.
 //   - A release adds at most one row.
-//   - The logs of every release are applied for good. A row may lose Kept, but it stays.
+//   - All later versions apply the logs of every release. A row may lose Kept, but it stays.
 //   - A number is never reused. The numbers 1 to 9 belong to versions from before the first release.
 //
 // A rule of which rows differ asks Machine.Behaviour, in the code that follows the rule.
@@ -44,7 +44,7 @@ var Behaviours = []Rules{
 
 // BehaviourError says that an epoch, or the state in a snapshot, has a behaviour that this version does not know.
 type BehaviourError struct {
-	// Number is the behaviour that was found. Lowest and Highest are the limits of what this version knows.
+	// Number is the behaviour that was found. Lowest and Highest are the limits of this version.
 	Number, Lowest, Highest uint32
 }
 
@@ -72,7 +72,7 @@ func (m *Machine) setBehaviour(number uint32) error {
 	return nil
 }
 
-// comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
+// comparesTolerations reports whether tolerations that compare numbers count in the search for room that comes free.
 // The gates of the configuration are in force.
 func comparesTolerations() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)

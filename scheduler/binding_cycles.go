@@ -16,16 +16,16 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// bindingCycles are the binding cycles that are open: those of the pods that wait or are being bound, and whose profile
-// has plugins that take part in them. One begins with the Decision that gives a pod its node, and ends with what came
-// of the bind.
+// bindingCycles are the open binding cycles. They are of pods that wait or are being bound, if their profile has
+// plugins that take part. A binding cycle begins with the Decision that gives a pod its node, and ends with the bind's
+// result.
 //
-// What a plugin reserves in Reserve stays until then. So Apply has it reserve what the Decision says, also in a
-// recovery, and what the plugin remembers is a function of the log.
+// A plugin keeps its reservation until then. So Apply calls Reserve for the Decision, also in a recovery, and the
+// plugin's memory is a function of the log.
 //
-// The cycle that decides has its plugins give everything up before it ends. When its Decision is applied, the plugins
-// that ran before Reserve are run again for that pod and node, and Reserve for good: so a scheduler that has decided
-// and one that recovers make the same calls in the same order.
+// The plugins of the deciding cycle give up everything before it ends. When its Decision is applied, the plugins that
+// ran before Reserve run again for that pod and node, and then Reserve. So a scheduler that has decided and one that
+// recovers make the same calls in the same order.
 type bindingCycles struct {
 	m    *Machine
 	open map[types.UID]*bindingCycle
@@ -63,7 +63,7 @@ func (b *bindingCycles) begin(p *cluster.Pod, node string) {
 	b.reserve(c, p.Object)
 }
 
-// prepare makes the cycle's state anew.
+// prepare makes the cycle's state again.
 func (b *bindingCycles) prepare(c *bindingCycle, pod *v1.Pod) {
 	b.m.recorded.muting(func() {
 		b.quietly(func() { c.state = c.profile.Prepare(b.m.ctx, b.m.asNominated(pod), c.node) })
@@ -76,7 +76,8 @@ func (b *bindingCycles) reserve(c *bindingCycle, pod *v1.Pod) {
 	})
 }
 
-// quietly calls plugins outside of cycles. What they say of waiting pods then is dropped: no entry would say it.
+// quietly calls plugins outside of cycles. Their verdicts on waiting pods are dropped then, because no entry would
+// record them.
 func (b *bindingCycles) quietly(call func()) {
 	b.m.waits.pods.StartCycle()
 	call()
@@ -106,8 +107,8 @@ func (b *bindingCycles) stateOf(c *bindingCycle, pod *v1.Pod) fwk.CycleState {
 	return c.state
 }
 
-// reopen opens the cycles of all pods that wait or are being bound, for plugins that were made anew. These reserve the
-// places, in the order of the decisions and then of the UIDs, if reserve is set.
+// reopen opens the cycles of all pods that wait or are being bound, for plugins that were made again. If reserve is
+// set, the plugins reserve the places, in the order of the decisions and then of the UIDs.
 func (b *bindingCycles) reopen(reserve bool) {
 	b.open = map[types.UID]*bindingCycle{}
 	type placed struct {
@@ -145,9 +146,9 @@ func onNode(pod *v1.Pod, node string) *v1.Pod {
 	return &placed
 }
 
-// BindingCycle returns the open binding cycle of a pod, nil if it has none: its profile has no plugin that takes part.
-// It may be used beside the Machine. Its state has what PreFilter, Filter of the node, PreScore and Reserve have
-// written; after a restart from a snapshot, without Reserve.
+// BindingCycle returns the open binding cycle of a pod, nil if its profile has no plugin that takes part. It may be
+// used beside the Machine. Its state has the data of PreFilter, Filter of the node, PreScore and Reserve. After a
+// restart from a snapshot, the data of Reserve is missing.
 func (m *Machine) BindingCycle(uid types.UID) *framework.Binding {
 	c, p := m.bindings.open[uid], m.cluster.Pods().Get(uid)
 	if c == nil || p == nil {
@@ -158,8 +159,8 @@ func (m *Machine) BindingCycle(uid types.UID) *framework.Binding {
 	return &framework.Binding{Profile: c.profile, Pod: onNode(p.Object, c.node), Node: c.node, State: c.state}
 }
 
-// NotStatefulError says that a plugin keeps what it reserves in its own memory and cannot write that down: no snapshot
-// of the state can be made or used, and a log is read from its first entry.
+// NotStatefulError means that a plugin has reservations in its own memory and cannot encode them. No snapshot of the
+// state can be made or used, and a log is read from its first entry.
 type NotStatefulError struct{ Profile, Plugin string }
 
 // Error implements error.

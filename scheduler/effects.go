@@ -29,8 +29,8 @@ const (
 	GiveBack EffectKind = 4
 )
 
-// Effect is what a decision asks of the outside world. It may be carried out only once the entry Seq is
-// durable, and may be asked for again after a restart.
+// Effect is a request of a decision to the outside world. It may be carried out only once the entry Seq is durable.
+// After a restart it may be requested again.
 type Effect struct {
 	Kind EffectKind
 	// Seq is the decision that asks for it.
@@ -38,16 +38,16 @@ type Effect struct {
 	// Namespace, Name and UID are the pod's, of GiveBack the PodGroup's; the UID is a precondition of the call.
 	Namespace, Name string
 	UID             types.UID
-	// Node is where Bind puts the pod.
+	// Node is the node to which Bind binds the pod.
 	Node string
 	// Volumes are the claims that must be bound or provisioned before the pod is.
 	Volumes []eventlog.VolumeClaim
-	// Devices are the claims that must be allocated before the pod is bound. They are kept with the pod. Of a pod that
-	// is gone, they are the claims that may have been allocated: what came of the bind has to be found out, and told,
-	// before their devices are free.
+	// Devices are the claims that must be allocated before the pod is bound. They are kept with the pod. If the pod is
+	// gone, they are the claims that may have been allocated. Their devices are free only after the bind's result is
+	// known.
 	Devices []eventlog.DeviceClaim
-	// Nodes are those that Ask is about, by name; Candidates, of a question about preemption, those where evictions
-	// would make room. They must not be changed.
+	// Nodes are the nodes that Ask is about, by name. For a question about preemption, Candidates are the nodes where
+	// evictions would make room. They must not be changed.
 	Nodes      []string
 	Candidates []eventlog.Candidate
 }
@@ -58,8 +58,8 @@ type effectKey struct {
 	kind EffectKind
 }
 
-// effects are the outstanding effects in the order of their decisions. Those that are done leave a gap
-// until half of the slots are gaps.
+// effects are the outstanding effects in the order of their decisions. Effects that are done leave gaps until half of
+// the slots are gaps.
 type effects struct {
 	slots []Effect
 	at    map[effectKey]int
@@ -159,7 +159,7 @@ func (e *effects) after(seq uint64) []Effect {
 	return out
 }
 
-// appendState appends the effects with those that are answered: these are pods that are going.
+// appendState appends the effects, and the answered evictions: their pods are going.
 func (e *effects) appendState(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.at)))
 	for _, x := range e.slots {

@@ -24,8 +24,8 @@ func (n *entities) hasEnough(e *queue.Entity) bool {
 	return u.Satisfied()
 }
 
-// needed returns the pods of an entity of which some must be placed at once so that it has what it needs: of a gang as
-// many as it lacks, of a composite those of as many gangs as are enough; ok is false if it has too few ready.
+// needed returns the pods of an entity of which some must be placed at once for its minimum. For a gang these are as
+// many as it lacks, for a composite the pods of as many gangs as are enough. ok is false if too few are ready.
 func (n *entities) needed(e *queue.Entity) (demand room.Demand, ok bool) {
 	if e.Type() == fwk.PodKeyType {
 		if next := e.Next(); next != nil {
@@ -90,8 +90,8 @@ func (n *entities) readyOf(e *queue.Entity, g *cluster.Group) (members []*cluste
 	return members
 }
 
-// leastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one of
-// them declares nothing; ok is false if it is not known which of its gangs will be placed.
+// leastNeeds returns the least amounts that an entity needs, and the longest time that its pods declare to hold them.
+// The time is 0 if one of the pods declares nothing. ok is false if it is not known which of its gangs will be placed.
 func (n *entities) leastNeeds(e *queue.Entity) (needs []backfill.Need, longest time.Duration, ok bool) {
 	if e.Type() == fwk.PodKeyType {
 		next := e.Next()

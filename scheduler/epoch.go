@@ -17,7 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
+// startEpoch begins an epoch. If the configuration differs from the one before, plugins are made again.
 func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	if err := m.setBehaviour(p.Behaviour); err != nil {
 		return err
@@ -33,14 +33,14 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	return nil
 }
 
-// ConfigError says that an epoch's configuration cannot be started, for example because it names a plugin that the
-// registry does not have. That tells of the program, and not of the log.
+// ConfigError means that an epoch's configuration cannot be started, for example because it names a plugin that the
+// registry does not have. It says something about the program, not about the log.
 type ConfigError struct{ Err error }
 
 // Error implements error.
 func (e *ConfigError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // configure puts the configuration's feature gates in force, and makes the profiles and an empty queue over a new
@@ -138,7 +138,7 @@ func (m *Machine) reconfigure(data []byte) error {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
 	waiting, old, before := m.cluster.Waits().AppendState(nil), m.queue, m.cluster
-	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
+	// Plugins are made over an empty cluster and then receive its objects, as when the log began.
 	if err := m.configure(data); err != nil {
 		return &ConfigError{err}
 	}

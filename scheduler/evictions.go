@@ -18,22 +18,21 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// What comes of evictions. An eviction is an effect that ends with an EvictResult, or with the end of its pod:
+// Evictions. An eviction is an effect that ends with an EvictResult, or with the end of its pod:
 //
-//	Done, Gone        the pod is going: it is not asked for again, and counts as going until it is gone
+//	Done, Gone        the pod is going: it is not evicted again, and counts as going until it is gone
 //	Refused           it is tried again: nothing changes
-//	GivenUp           the pod stays, and is no victim for a while; the room that was kept for the pods that it should
-//	                  have made room for is kept no more, and they are tried again
-//	Withdrawn         the pod stays: nobody needed the room any more before it was sent
+//	GivenUp           the pod stays, and is no victim for a while; no room is kept any longer for its preemptors,
+//	                  which are tried again
+//	Withdrawn         the pod stays: nobody needed the room before the eviction was sent
 //
-// Others may count on a pod that is going for somebody else: they wait for it, and have had nobody evicted. While there
-// are any the eviction is wanted. If the pod stays they are tried again.
-//
+// Other preemptors may count on a pod that is going: they wait for it, and have evicted nobody themselves. While there
+// are any, the eviction is wanted. If the pod stays, they are tried again.
 
-// spareFor is for how long a pod is no victim after an eviction of it was given up.
-const spareFor = 5 * time.Minute
+// exemptFor is for how long a pod is no victim after an eviction of it was given up.
+const exemptFor = 5 * time.Minute
 
-// evictions are what is known of the outstanding effects that are evictions, besides the effects themselves.
+// evictions is the data about outstanding evictions besides the effects themselves.
 type evictions struct {
 	// answered are the pods whose eviction was taken by the API server, or was needless: they are going.
 	answered map[types.UID]bool
@@ -49,7 +48,7 @@ func newEvictions() evictions {
 	}
 }
 
-// displacement is a Decision by which pods have to go for others.
+// displacement is a Decision that evicts pods for others.
 type displacement struct {
 	// left are the evictions that have not ended.
 	left int
@@ -60,7 +59,7 @@ type displacement struct {
 	preemptors []eventlog.Nomination
 }
 
-// end notes that an eviction is outstanding no more.
+// end notes that an eviction is not outstanding any longer.
 func (e *evictions) end(uid types.UID, seq uint64) {
 	delete(e.answered, uid)
 	p := e.preemptions[seq]
@@ -84,12 +83,12 @@ func (e *evictions) spared(uid types.UID, now eventlog.Time) bool {
 	return ok && now < until
 }
 
-// spare has the pod be no victim for a while.
-func (e *evictions) spare(uid types.UID, now eventlog.Time) { e.refused[uid] = now.Add(spareFor) }
+// exempt keeps the pod from being a victim for a while.
+func (e *evictions) exempt(uid types.UID, now eventlog.Time) { e.refused[uid] = now.Add(exemptFor) }
 
 // sparedUntil returns when the first of the pods that are spared may be a victim again; ok is false if none is spared.
 func (e *evictions) sparedUntil() (at eventlog.Time, ok bool) {
-	// any order: the smallest is looked for
+	// any order: the smallest is the result
 	for _, until := range e.refused {
 		if !ok || until < at {
 			at, ok = until, true
@@ -200,8 +199,8 @@ func (m *Machine) isCountedOn(victim types.UID) bool {
 	})
 }
 
-// waitingBeside returns the pods that wait for room on the node of a pod: those that are nominated to it, in the order
-// in which they were, and those on it whose resize is deferred, by name.
+// waitingBeside returns the pods that wait for room on the node of a pod. First come the pods that are nominated to it,
+// in the order of their nominations, and then the pods on it whose resize is deferred, by name.
 func (m *Machine) waitingBeside(pod *cluster.Pod) (waiting []*cluster.Pod) {
 	if pod.Node == "" {
 		return nil
@@ -230,13 +229,12 @@ func (m *Machine) WaitingBeside(uid types.UID) (uids []types.UID) {
 	return uids
 }
 
-// Unwanted returns the outstanding evictions that nobody waits for any more, in the order in which they were decided.
-// It looks at nothing but evictions that make room, and allocates nothing if all of them are waited for.
+// Unwanted returns the outstanding evictions that nobody waits for now, in the order in which they were decided. It
+// looks at nothing but evictions that make room, and allocates nothing if all of them are wanted.
 //
-// The evictions of a decision that make room have no purpose once nothing waits for any of them: none of the pods that
-// they are for, and none of the others that count on a pod that is to go. A pod no longer waits for its room when it is
-// gone, was placed, or is nominated to another node than the decision gave it; a pod on its node when its resize is no
-// longer deferred.
+// The evictions of a decision lose their purpose once nothing waits for any of them: no preemptor, and no other pod
+// that counts on a victim. A pod does not wait for its room any longer when it is gone, was placed, or is nominated to
+// another node. A pod on its node does not wait any longer when its resize is not deferred.
 func (m *Machine) Unwanted() (unwanted []Effect) {
 	var seqs []uint64
 	for seq, p := range m.effects.preemptions { // any order: sorted below
@@ -253,8 +251,8 @@ func (m *Machine) Unwanted() (unwanted []Effect) {
 	return unwanted
 }
 
-// applyEvictResult takes in what came of an eviction. Results for pods that are gone, or of another decision than the
-// one that is outstanding, come late and change nothing.
+// applyEvictResult takes in the result of an eviction. A late result changes nothing: the pod is gone, or the result is
+// for another decision than the outstanding one.
 func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
 	if r.Decision != m.effects.decisionOf(r.UID, Evict) || m.effects.answered[r.UID] {
 		return nil
@@ -268,7 +266,7 @@ func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
 	case eventlog.EvictRefused:
 	case eventlog.EvictGivenUp:
 		p := m.effects.preemptions[r.Decision]
-		m.effects.spare(r.UID, m.at.now)
+		m.effects.exempt(r.UID, m.at.now)
 		m.keep(r.UID)
 		if p != nil {
 			m.retry(m.endPreemption(p), m.entitiesBeside(r.UID))
@@ -285,7 +283,7 @@ func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
 	return nil
 }
 
-// keep notes that a pod that was asked to go stays. If it lost its node meanwhile it is scheduled anew.
+// keep notes that a pod that was evicted stays. If it lost its node meanwhile, it is scheduled again.
 func (m *Machine) keep(uid types.UID) {
 	m.effects.done(uid, Evict)
 	p := m.cluster.Pods().Get(uid)

@@ -22,27 +22,26 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// HTTP extenders. Before the attempt of an entity begins, a Decision (Asked) says what they are to be asked about its
-// pods: the nodes that pass PreFilter and Filter now. That is an effect; the entity waits in the queue's Asking, and
-// others are tried. The answer is an input (ExtenderResult). Once all of an entity's are there it has its turn again,
-// and the cycles of its pods filter anew, and take what the extenders said of the nodes that are left: see
-// framework.Verdict.
+// HTTP extenders. Before the attempt of an entity begins, a Decision (Asked) has the questions about its pods: the
+// nodes that pass PreFilter and Filter now. That is an effect. The entity waits in the queue's Asking, and others are
+// tried. The answer is an input (ExtenderResult). Once all answers for an entity are there, it has its turn again. Then
+// the cycles of its pods filter again, and use the answers for the remaining nodes: see framework.Verdict.
 //
 // An answer is for one cycle. It is dropped with that cycle's Decision, when its pod is gone or bound, and when an
 // epoch begins with another configuration. If the turn comes later than maxAnswerAge after the entity's last answer,
-// all are asked again.
+// all questions are asked again.
 
-// maxAnswerAge is how old the youngest of an entity's answers may be when its turn comes.
+// maxAnswerAge is the age that the youngest of an entity's answers may have when its turn comes.
 const maxAnswerAge = time.Minute
 
 // maxExtenderTotal is the most that the extenders' scores of a node come to, and its negative the least.
 const maxExtenderTotal = math.MaxInt64 / 4
 
-// extenders are those of the configuration, and what they were asked.
+// extenders are the extenders of the configuration, and the questions to them.
 type extenders struct {
 	list []extender // in the order in which they are asked
-	// questions are those that are open, and those whose answers were not used yet, by pod; preemptions are the same of
-	// the questions about preemption.
+	// questions are the open questions, and the questions whose answers were not used yet, by pod. preemptions are the
+	// same for questions about preemption.
 	questions, preemptions map[types.UID]*question
 	// vain are the nodes, sorted, that they refused to pods for which room had been made there, by pod.
 	vain    map[types.UID][]string
@@ -51,7 +50,7 @@ type extenders struct {
 	now     func() eventlog.Time
 }
 
-// extender is what decisions depend on of one of them.
+// extender is the part of an extender's configuration that decisions depend on.
 type extender struct {
 	place                uint32 // in the configuration
 	name                 string
@@ -62,7 +61,7 @@ type extender struct {
 	managed              map[v1.ResourceName]bool // nil: it is interested in all pods
 }
 
-// question is what extenders are asked about a pod.
+// question is a question to extenders about a pod.
 type question struct {
 	seq        uint64                   // the decision that asks
 	nodes      []string                 // sorted
@@ -212,11 +211,12 @@ func (m *Machine) ExtendersFilter(pod *v1.Pod) bool {
 	return filters
 }
 
-// ExtenderQuestion is what HTTP extenders were asked about a pod and have answered, for the cycle that comes.
+// ExtenderQuestion is a question to HTTP extenders about a pod, with their answers, for the cycle that comes.
 type ExtenderQuestion struct {
 	// Decision is the sequence number of the decision that asked.
 	Decision uint64
-	// Nodes is how many nodes the question is about; 0 for one about preemption, which is about as many Candidates.
+	// Nodes is the number of nodes that the question is about. A question about preemption has 0 Nodes, and Candidates
+	// instead.
 	Nodes, Candidates int
 	// Answers must not be changed.
 	Answers []eventlog.ExtenderAnswer
@@ -256,9 +256,9 @@ func (x *extenders) stale(pods []*v1.Pod) bool {
 	return x.now().Sub(youngest) > maxAnswerAge
 }
 
-// ask returns the decision by which extenders are asked about the pods of the entity whose turn it is; ok is false if
-// there is nothing to ask: the entity is being tried, all is answered, or no extender cares or no node is left that one
-// could have a say in.
+// ask returns the decision to ask extenders about the pods of the entity whose turn it is. ok is false if there is
+// nothing to ask. Then the entity is being tried, all is answered, no extender is interested, or no node is left for
+// one.
 func (m *Machine) ask(e *queue.Entity, trace *framework.Trace) (d eventlog.Decision, ok bool) {
 	x := m.extenders
 	if len(x.list) == 0 || e.State() == queue.InFlight || e.Resize() {
@@ -305,7 +305,7 @@ func (c *cycle) candidates(member bool) (nodes []string) {
 			nodes = c.profile.Candidates(m.ctx, c.state, pod, m.at.start, member, c.trace)
 		})
 	})
-	m.wanted.end() // the cycle that follows is told again
+	m.wanted.end() // the next cycle sets it again
 	return nodes
 }
 
@@ -320,7 +320,7 @@ func (c *cycle) addQuestion(uid types.UID, nodes []string) {
 	c.d.Questions = append(c.d.Questions, eventlog.Question{UIDs: []types.UID{uid}, Nodes: nodes})
 }
 
-// shorten writes a question with the shorter of two lists: that of its nodes, or that of the others.
+// shorten writes a question with the shorter of two lists: its nodes, or the other nodes.
 func (m *Machine) shorten(q *eventlog.Question) {
 	all := m.nodeNames()
 	if len(q.Nodes) > len(all)/2 {
@@ -355,7 +355,7 @@ func without(names, others []string) []string {
 	return left
 }
 
-// applyAsked applies a decision by which extenders are asked.
+// applyAsked applies a decision to ask extenders.
 func (m *Machine) applyAsked(seq uint64, p *cluster.Pod, d *eventlog.Decision) error {
 	var asked []types.UID
 	for i := range d.Questions {
@@ -390,8 +390,7 @@ func (m *Machine) applyAsked(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	return nil
 }
 
-// applyExtenderResult takes in what extenders have answered. An answer to a question that is not open comes late and
-// changes nothing.
+// applyExtenderResult takes in an extender's answer. A late answer, to a question that is not open, changes nothing.
 func (m *Machine) applyExtenderResult(r *eventlog.ExtenderResult) {
 	q := m.extenders.open(r.UID)
 	if q == nil || q.seq != r.Decision {

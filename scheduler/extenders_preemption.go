@@ -18,17 +18,16 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
-// HTTP extenders in preemption. A cycle whose PostFilter finds pods that could be evicted, and in which an extender
-// with preemptVerb has a say, ends as Asked: the question is about these candidates. When it is answered the pod has
-// its turn again, and the cycle that comes applies the answer to the candidates that are as they were (package
-// preemption). As in kube-scheduler, nobody is asked about the preemption of a gang, and about that of a resize
-// neither.
+// HTTP extenders in preemption. A cycle ends as Asked if its PostFilter finds pods that could be evicted and an
+// extender with preemptVerb is interested. The question is about these candidates. After the answer the pod has its
+// turn again, and the next cycle applies the answer to the candidates that are unchanged (package preemption). As in
+// kube-scheduler, extenders are not asked about the preemption for a gang or for a resize.
 //
 // An extender that filters may refuse a node after pods were evicted from it. The pod would then evict others, on that
-// node too once it is full again. So the node is remembered (vain): it is no candidate for the pod any more, until an
-// answer leaves it to the pod. After maxVain such nodes nothing is evicted for the pod.
+// node too once it is full again. So the node is remembered (vain): it is not a candidate for the pod until an answer
+// allows it. After maxVain such nodes nothing is evicted for the pod.
 
-// maxVain is how many nodes may be made free for a pod in vain.
+// maxVain is the number of nodes that may be made free for a pod without success.
 const maxVain = 8
 
 // open returns the question about a pod that has no answer yet, nil if there is none. There is at most one.
@@ -41,7 +40,7 @@ func (x *extenders) open(uid types.UID) *question {
 	return nil
 }
 
-// ask makes the decision one by which extenders are asked about candidates.
+// ask turns the decision into a question to extenders about candidates.
 func (c *cycle) ask(candidates []eventlog.Candidate) {
 	c.d.Outcome, c.d.Feasible, c.d.Evaluated, c.d.Rejections = eventlog.Asked, 0, 0, nil
 	c.d.Questions = []eventlog.Question{{UIDs: []types.UID{c.pod.UID}, Candidates: candidates}}
@@ -61,7 +60,7 @@ func (m *Machine) askAboutPreemption(seq uint64, q *eventlog.Question) error {
 	return nil
 }
 
-// preemptVerdict is what extenders have answered about preemption for a pod; nil if they have no say in it.
+// preemptVerdict returns the extenders' answers about preemption for a pod, nil if they are not interested.
 func (m *Machine) preemptVerdict(pod *v1.Pod) *framework.PreemptVerdict {
 	x := m.extenders
 	p := m.cluster.Pods().Get(pod.UID)
@@ -93,7 +92,7 @@ func (m *Machine) preemptVerdict(pod *v1.Pod) *framework.PreemptVerdict {
 	return v
 }
 
-// preemptAnswer is what the extender said. One of which the result says nothing has failed.
+// preemptAnswer returns the extender's answer. An extender that the result does not mention has failed.
 func (e *extender) preemptAnswer(r *eventlog.ExtenderResult) framework.PreemptAnswer {
 	answer := framework.PreemptAnswer{Extender: e.name, Ignorable: e.ignorable, Failed: true}
 	i := slices.IndexFunc(r.Answers, func(a eventlog.ExtenderAnswer) bool { return a.Extender == e.place })
@@ -110,8 +109,8 @@ func triesAgain(d *eventlog.Decision) bool {
 	})
 }
 
-// noteVain notes whether the node that a pod is nominated to was refused, now that there is room; and that of others
-// that were refused earlier some are not any more.
+// noteVain notes whether the node that a pod is nominated to was refused, now that there is room. It also forgets nodes
+// that are not refused any more.
 func (m *Machine) noteVain(q *question) {
 	x, uid := m.extenders, q.answer.UID
 	if len(q.nodes) == 0 {
@@ -121,7 +120,7 @@ func (m *Machine) noteVain(q *question) {
 	for i := range q.answer.Answers {
 		a := &q.answer.Answers[i]
 		if e := x.of(a.Extender); e == nil || a.FilterError != "" && !e.ignorable {
-			return // it says nothing of nodes
+			return // it does not mention nodes
 		}
 		for k := range a.Refused {
 			refused = append(refused, a.Refused[k].Nodes...)
@@ -153,7 +152,7 @@ func (m *Machine) isEmptying(node string) bool {
 	})
 }
 
-// appendPreemptions appends the questions about preemption and the nodes that were made free in vain, by pod.
+// appendPreemptions appends the questions about preemption, and the nodes that were made free without success, by pod.
 func (x *extenders) appendPreemptions(dst []byte) []byte {
 	dst = appendQuestions(dst, x.preemptions, func(dst []byte, q *question) []byte {
 		return appendCandidates(dst, q.candidates)
@@ -219,9 +218,9 @@ func readPreemptAnswer(r *canonical.Reader) eventlog.ExtenderAnswer {
 	return a
 }
 
-// PodsAt returns, by node, the pods that may be named as victims on candidates: those on the node, and the victims
-// elsewhere. They must not be changed. Those on a node are listed once for all questions that are asked with the same
-// lists, which begin empty and are good until the next entry is applied: a question keeps them until it is answered.
+// PodsAt returns, by node, the pods that may be named as victims on candidates: the pods on the node, and the victims
+// elsewhere. They must not be changed. lists begins empty and is good until the next entry is applied. All questions
+// share it, so the pods on a node are listed once. A question keeps the lists until it is answered.
 func (m *Machine) PodsAt(candidates []eventlog.Candidate, lists map[string][]*v1.Pod) map[string][]*v1.Pod {
 	pods := make(map[string][]*v1.Pod, len(candidates))
 	for _, c := range candidates {

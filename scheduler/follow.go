@@ -64,7 +64,7 @@ func followWaits(m *Machine, c *change) {
 	if m.queue.Counts().InFlight > 0 {
 		m.waits.conclude(m.queue.Head().Key())
 	}
-	m.waits.doubt(c.Entry)
+	m.waits.recheck(c.Entry)
 }
 
 // followGiveBacks ends the effects that ask for claims of PodGroups which nobody has to give back any longer.

@@ -17,27 +17,29 @@ import (
 // The search for the domain of a gang's members: gangs and the composites above them may each have
 // to stay within a domain, and of the domains that have room the one with the highest score is taken.
 
-// placement tries where the pods of a gang, and of those that it is admitted together with, find room. It is made for
-// one search.
+// placement tries where the pods of a gang, and of the gangs that are admitted with it, find room. It is made for one
+// search.
 //
-// The domains of a composite or a gang are compared by placing in each of them all that is below, one gang after the
-// other, as far as each may be admitted. What is below has domains of its own within it. Example: a composite must stay
-// within a zone, and each of its two gangs within a rack. In each zone the first gang is placed in its best rack, and
-// then the second one in the best of what is left. A zone without room for one of them is out.
+// The domains of a composite or a gang are compared by placements: in each domain, all gangs below are placed one after
+// the other, as far as each may be admitted. The gangs and composites below have domains of their own within it.
+// Example: a composite must stay within a zone, and each of its two gangs within a rack. In each zone the first gang is
+// placed in its best rack, and then the second one in the best of the remaining racks. A zone without room for one of
+// them is excluded.
 type placement struct {
 	*domainSearch
 	nodes    []fwk.NodeInfo
 	at       map[string]int // index in nodes by name
 	all      []int
-	pods     map[*cluster.Group][]int // those that are to be placed, by their indexes in packing
+	pods     map[*cluster.Group][]int // the pods to be placed, by their indexes in packing
 	packing  *room.Packing
 	avoiding bool // domains in which an attempt has failed are out
 	heldNone bool // members that have nodes leave the others no domain
 }
 
-// find returns the domain of a gang's members, nil for anywhere; why says that there is none. What is required holds
-// for all members; within that, what is preferred does if the domain has room for all that the gang still needs, the
-// first label that can have it. Domains in which an attempt has failed come last, or with strict not at all.
+// find returns the domain of a gang's members, nil for any nodes. why is the reason if there is none. A required
+// topology holds for all members. Within it, a preferred one holds if the domain has room for all that the gang still
+// needs: the first label for which there is such a domain. Domains in which an attempt has failed come last, or with
+// strict not at all.
 func (s *domainSearch) find() (d *domain, why string) {
 	s.guard.check("a domain")
 	p := s.newPlacement()
@@ -49,9 +51,9 @@ func (s *domainSearch) find() (d *domain, why string) {
 	return d, why
 }
 
-// MembersLeaveNoDomain reports whether no domain is left for members of the gang, because members that have nodes, its
-// own or of gangs that it must share a domain with, are in several domains or in none. No event but a change of those
-// helps then. kube-scheduler takes it for an error of scheduling.
+// MembersLeaveNoDomain reports whether members that have nodes leave no domain for other members of the gang. They are
+// its own members, or members of gangs that must share a domain with it, and they are in several domains or in none.
+// Only a change of these members helps. kube-scheduler reports an error then.
 func (m *Machine) MembersLeaveNoDomain(g *cluster.Group) bool {
 	if !g.HasTopology() ||
 		!slices.ContainsFunc(g.Unit(), func(each *cluster.Group) bool { return each.Placed()+each.Waiting() > 0 }) {
@@ -74,7 +76,7 @@ func (s *domainSearch) newPlacement() *placement {
 	return p
 }
 
-// begin looks for what is to be placed and for what is free, once that matters: where members have nodes it does not.
+// begin finds the pods to be placed and the free room, once they matter. If members have nodes, they do not.
 func (p *placement) begin() {
 	if p.packing != nil {
 		return
@@ -98,8 +100,8 @@ func (p *placement) begin() {
 	}
 }
 
-// descend returns the domain of the gang in question: from the topmost composite above it downward, each within that of
-// the one above it.
+// descend returns the domain of the gang. It starts at the topmost composite above the gang and goes down, each domain
+// within the one above it.
 func (p *placement) descend() (d *domain, why string) {
 	within := &domain{indexes: p.all}
 	for _, c := range p.g.Above() {
@@ -176,8 +178,9 @@ func (p *placement) split(labels []string, within *domain, outer string) []*doma
 	return domains
 }
 
-// domainFor returns the domain of a level within another one, which is that one if the level asks for none: the one in
-// which members below it have nodes, or else the one with the highest score. why says that there is none.
+// domainFor returns the domain of a level within another one. It is the outer domain if the level asks for none.
+// Otherwise it is the domain in which members below the level have nodes, or else the one with the highest score. why
+// is the reason if there is none.
 func (p *placement) domainFor(l level, within *domain) (d *domain, why string) {
 	labels := l.required()
 	if len(labels) == 0 {
@@ -200,7 +203,7 @@ func (p *placement) domainFor(l level, within *domain) (d *domain, why string) {
 		strings.Join(labels, ", "), within.where(), found.d.value, found.has, p.wants(l), l.of())
 }
 
-// of is what a level needs a number of.
+// of returns the things that a level needs a number of.
 func (l level) of() string {
 	if l.composite != nil {
 		return "groups"
@@ -224,9 +227,9 @@ func (d *domain) path() string {
 	return d.key()
 }
 
-// holdingOf returns the domain in which members below the level have nodes; held is false if none has one. Members of a
-// gang may be in several: it is the one that has most of them then, of equals the first. why says that there is none,
-// or of a composite that there are several.
+// holdingOf returns the domain in which members below the level have nodes. held is false if no member has a node. If
+// members of a gang are in several domains, it returns the one with the most members, and of these the first. why is
+// the reason if there is none, or if a composite is in several.
 func (p *placement) holdingOf(l level, labels []string, domains []*domain) (d *domain, why string, held bool) {
 	of := make(map[int]*domain, len(p.nodes))
 	for _, each := range domains {
@@ -278,10 +281,10 @@ func (p *placement) placedOf(g *cluster.Group) (members []*cluster.Pod) {
 	return members
 }
 
-// tried is what came of placing all that is below a level in a domain.
+// tried is the result of placing all gangs below a level in a domain.
 type tried struct {
 	d      *domain
-	has    int   // how many members, groups it has of those that it needs
+	has    int   // how many members or groups it has of the ones that it needs
 	enough bool  // it has as many as it needs
 	pods   int64 // how many pods have nodes then
 	filled int64 // how much of the domain is requested then, in parts of a hundred
@@ -306,9 +309,9 @@ func (p *placement) best(l level, domains []*domain) (d *domain, nearest tried) 
 	return bestOf(all).d, nearest
 }
 
-// bestOf returns what has the highest score, of equals what has the fewest nodes, and then the first by value. The
-// score is kube-scheduler's: of its plugin PodGroupPodsCount, how many pods are placed, in parts of a hundred of the
-// most; and of NodeResourcesFit, how much is requested then of what the domain has, in parts of a hundred.
+// bestOf returns the result with the highest score. Ties go to the fewest nodes, and then to the first by value. The
+// score is kube-scheduler's sum of two plugins. PodGroupPodsCount scores how many pods are placed, as a percentage of
+// the most. NodeResourcesFit scores how much of the domain is requested then, as a percentage.
 func bestOf(all []tried) tried {
 	most := int64(1)
 	for _, t := range all {
@@ -364,7 +367,7 @@ func (p *placement) wants(l level) int {
 	return max(0, need)
 }
 
-// fill places all that is below a level in a domain that is its own, and returns how many of what it wants it has.
+// fill places all gangs below a level in a domain of its own. It returns how many of the wanted ones are placed.
 func (p *placement) fill(l level, d *domain) (has int) {
 	if l.gang != nil {
 		return min(p.packing.Place(p.pods[l.gang], d.indexes), max(p.wants(l), 0))
@@ -412,8 +415,8 @@ func (p *placement) place(l level, within *domain) bool {
 	return false
 }
 
-// preferred returns the domain of the first label that a gang prefers by which there is one with room for all that it
-// needs, or in which its members are; within, which is the gang's, if there is none.
+// preferred returns the domain by the first label that a gang prefers for which it can have one: it has room for all
+// that the gang needs, or its members are there. It returns within, the gang's domain, if there is none.
 func (p *placement) preferred(g *cluster.Group, within *domain) *domain {
 	required, preferred := g.Topology()
 	outer := within.path()
@@ -437,8 +440,7 @@ func (p *placement) preferred(g *cluster.Group, within *domain) *domain {
 	return within
 }
 
-// filled returns how much is requested of what a domain has, in parts of a hundred: the mean of the resources that the
-// pods request.
+// filled returns how much of a domain is requested, as a percentage: the mean of the resources that the pods request.
 func (p *placement) filled(d *domain) int64 {
 	var sum, n int64
 	for k, name := range p.packing.Resources() {

@@ -72,7 +72,7 @@ func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framew
 	return profiles, sameQueueSort(profiles, cfg)
 }
 
-// scoredResources returns the resources by which the plugins of a configuration score nodes, sorted.
+// scoredResources returns the resources that the plugins of a configuration use to score nodes, sorted.
 func scoredResources(cfg *config.KubeSchedulerConfiguration) (names []v1.ResourceName) {
 	add := func(specs []config.ResourceSpec) {
 		for _, r := range specs {
@@ -179,8 +179,8 @@ func groupBackoff(p *framework.Profile) time.Duration {
 	return 0
 }
 
-// wholeGangPlugin holds that a profile runs the gang plugin at all the points that make gangs, or at none: with some
-// of them only, members would wait for a gang that is never placed.
+// wholeGangPlugin checks that a profile runs the gang plugin at all the points that make gangs, or at none. With only
+// some of them, members would wait for a gang that is never placed.
 func wholeGangPlugin(p *framework.Profile) error {
 	points := []framework.ExtensionPoint{
 		framework.PreEnqueue,
@@ -204,7 +204,7 @@ func wholeGangPlugin(p *framework.Profile) error {
 	return nil
 }
 
-// volumesReserved returns what the cycle's Reserve has decided about the pod's claims.
+// volumesReserved returns the decisions of the cycle's Reserve about the pod's claims.
 func (all *profiles) volumesReserved(prof *framework.Profile) []eventlog.VolumeClaim {
 	if recorder, ok := all.volumes[prof.Name()]; ok {
 		return recorder.Captured()
@@ -276,7 +276,7 @@ var (
 	_ framework.Evictions = (*gangsOfProfile)(nil)
 )
 
-// gangsOfProfile is what the gang plugin of one profile, and preemption, see of the cluster.
+// gangsOfProfile is the view of the cluster for the gang plugin of one profile, and for preemption.
 type gangsOfProfile struct {
 	machine     *Machine
 	gangs, fits bool
@@ -331,8 +331,8 @@ func namesOf(domains []*domain) (nodes [][]string) {
 	return nodes
 }
 
-// filtersByNode are the plugins by which a node that package outlook takes to be out of the question for a pod is
-// refused, beside that of resources.
+// filtersByNode are the plugins that refuse a node which package room excludes for a pod, besides the plugin for
+// resources.
 var filtersByNode = []string{nodeaffinity.Name, nodeunschedulable.Name, tainttoleration.Name}
 
 // TakesEmpty implements framework.Evictions.

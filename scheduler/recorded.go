@@ -7,14 +7,16 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// maxEventsOfCycle is how many events plugins may record while one entry is decided or applied. The rest is dropped.
+// maxEventsOfCycle is the number of events that plugins may record while one entry is decided or applied. The rest is
+// dropped.
 const maxEventsOfCycle = 100
 
-// recorded passes on what plugins record with the handle's EventRecorder. It is no state: no decision depends on it.
+// recorded passes on the events that plugins record with the handle's EventRecorder. It is no state: no decision
+// depends on it.
 //
 // Each event is marked with the last entry that was decided or being decided when it was recorded, so that it is
-// written once that is durable. What plugins record in calls that are made once more than kube-scheduler makes them is
-// left out: it was recorded in the cycle already.
+// written once that entry is durable. Some calls to plugins are made twice here, where kube-scheduler makes them once.
+// Events of the second call are left out.
 type recorded struct {
 	sink framework.EventSink // nil: nothing is recorded
 
@@ -39,7 +41,7 @@ func (r *recorded) at(seq uint64) {
 	}
 }
 
-// muting makes a call to plugins without what they record.
+// muting calls plugins without recording their events.
 func (r *recorded) muting(call func()) {
 	r.mute(1)
 	defer r.mute(-1)
@@ -52,7 +54,7 @@ func (r *recorded) mute(by int) {
 	r.muted += by
 }
 
-// hold keeps what the cycle that begins records until release.
+// hold keeps the events of the next cycle until release.
 func (r *recorded) hold() {
 	if r.sink == nil {
 		return
@@ -62,7 +64,7 @@ func (r *recorded) hold() {
 	r.holding = true
 }
 
-// release passes on what was kept, or drops it because the cycle is made once more.
+// release passes on the kept events, or drops them because the cycle is repeated.
 func (r *recorded) release(drop bool) {
 	if r.sink == nil {
 		return

@@ -176,8 +176,8 @@ func (m *Machine) BlockedLanes() []backfill.BlockedLane {
 	return m.backfill.BlockedLanes()
 }
 
-// Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass:
-// room is kept on nodes for what it needs, and is not free for the other one.
+// Overtakes reports whether an entity may be attempted before an entity of its lane that comes first and lets none
+// pass. It may if room is kept on nodes for it, which the other one cannot use.
 func (m *Machine) Overtakes(e, first *queue.Entity) bool {
 	return m.backfill != nil && m.backfill.Overtakes(e, first)
 }
@@ -191,9 +191,8 @@ func (m *Machine) KeptFor(key queue.Key) []backfill.Kept {
 	return kept[key]
 }
 
-// retryOvertaking has an entity tried again, after its backoff, if its attempt has failed on nodes that were not kept
-// for it while it overtook another one, and it does not overtake any more: it then waits for its turn, and need not
-// wait for an event.
+// retryOvertaking retries an entity after its backoff if it does not overtake any more, and its attempt has failed on
+// nodes that were not kept for it while it did. The entity then waits for its turn, and need not wait for an event.
 func (m *Machine) retryOvertaking(key queue.Key) {
 	m.nominated.forgetIndex() // the Decision may have changed it
 	e := m.queue.Get(key)
@@ -232,8 +231,8 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	return nil
 }
 
-// renewReserved makes the queue look again at what the entity needs that has the reservation of a lane: the reservation
-// does not keep it from any room.
+// renewReserved makes the queue compute the needs again of the entity that has the reservation of a lane: the
+// reservation does not keep it from any room.
 func (m *Machine) renewReserved(lane string) {
 	if r, ok := m.backfill.ReservationOf(lane); ok {
 		m.queue.Renew(r.Key)
@@ -292,7 +291,7 @@ func (m *Machine) refusalOf(pod *v1.Pod, apart bool) *framework.Reserved {
 	}}
 }
 
-// reservedFrom is refusalOf by what is reserved, and by what comes first.
+// reservedFrom is refusalOf for reservations and for the first entity.
 func reservedFrom(planner *backfill.Planner, pod *v1.Pod) *framework.Reserved {
 	if pod.Spec.NodeName != "" {
 		return nil // what it requests is counted on its node already

@@ -17,12 +17,12 @@ import (
 
 // Running pods whose resize is deferred (the feature gate InPlacePodVerticalScalingSchedulerPreemption).
 //
-// A pod may be resized in place: its object requests more, and the kubelet gives it that where it is. If the node has
-// too little, the kubelet puts that off, and gives the pod the condition PodResizePending with the reason Deferred.
+// A pod may be resized in place: its object requests more, and the kubelet gives it more on its node. If the node has
+// too little, the kubelet defers the resize, and gives the pod the condition PodResizePending with the reason Deferred.
 // Such a pod is an entity of the queue by itself, also if it belongs to a gang. Its cycle looks at its own node alone.
-// If what the pod requests fits there beside the other pods, the kubelet is waited for; if not, pods of lower priority
-// on that node are preempted, if enough room comes of it. Whatever the cycle finds, its outcome is Unschedulable (or
-// Error) and the pod stays in the queue: it leaves when the kubelet takes the condition away.
+// If the pod's requests fit there beside the other pods, it waits for the kubelet. If not, pods of lower priority on
+// that node are preempted, if that makes enough room. In any case the cycle's outcome is Unschedulable (or Error) and
+// the pod stays in the queue. It leaves when the kubelet removes the condition.
 //
 // Example: a node has 4 cpus, a pod of 1 cpu and one of 3 with a lower priority. The first one is resized to 2. The
 // node counts 5 cpus as requested from then on, so that no other pod comes to it. The kubelet defers the resize, the
@@ -42,8 +42,8 @@ func (n *entities) awaitsResize(p *cluster.Pod) bool {
 // resizeKey is the key of the entity that a pod on its node is by itself.
 func resizeKey(p *cluster.Pod) queue.Key { return fwk.PodKey(p.Object.Namespace, p.Object.Name) }
 
-// followResize puts a pod on its node into the queue, or a change to it, or takes it out: by whether its resize is
-// deferred. old is the object that was there before, nil for none.
+// followResize puts a pod on its node into the queue, updates it there, or takes it out, depending on whether its
+// resize is deferred. old is the object before, nil if there was none.
 func (n *entities) followResize(p *cluster.Pod, old *v1.Pod) {
 	if n.awaitsResize(p) {
 		n.queue.Update(resizeKey(p), old, p.Object)
@@ -54,7 +54,7 @@ func (n *entities) followResize(p *cluster.Pod, old *v1.Pod) {
 	}
 }
 
-// resizeFits is what kube-scheduler's DeferredPodScheduling says of a pod whose resize is only waited for.
+// resizeFits is kube-scheduler's message of DeferredPodScheduling for a pod that only waits for the kubelet.
 const resizeFits = "pod resize fits, waiting for Kubelet actuation"
 
 // runResize is run for a pod whose resize is deferred. Nothing is reserved, and Permit is not asked: the pod keeps its
@@ -91,7 +91,7 @@ func (c *cycle) awaitKubelet() {
 	c.d.Rejections = sortRejections(rows)
 }
 
-// applyResize applies what came of the cycle of a pod that is on its node.
+// applyResize applies the outcome of the cycle of a pod on its node.
 func (m *Machine) applyResize(seq uint64, p *cluster.Pod, d *eventlog.Decision) error {
 	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
 		return fmt.Errorf("decision of cycle %d: pod %s/%s is on node %s already", d.Cycle, d.Namespace, d.Name, p.Node)

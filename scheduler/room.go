@@ -30,7 +30,7 @@ type roomCheck struct {
 	planner   *backfill.Planner
 	guard     *searchGuard
 
-	// resources are those that needs are of, by their place in queue.Need.Amounts, and numbers the places.
+	// resources are the resources of needs, by their index in queue.Need.Amounts. numbers has the indexes.
 	resources []v1.ResourceName
 	numbers   map[v1.ResourceName]int
 	scratch   []backfill.Need // of mayHave
@@ -49,7 +49,7 @@ func (r *roomCheck) has(e *queue.Entity) bool {
 	if !r.profiles.roomChecked[e.Profile()] {
 		return true
 	}
-	// What is free beside a reservation takes the longer to count, and is never more than what is free.
+	// The room beside a reservation takes longer to count, and is never more than the free room.
 	return r.hasForAll(e) && r.planner.HasRoom(e)
 }
 
@@ -178,8 +178,9 @@ func (r *roomCheck) podHasRoom(e *queue.Entity) bool {
 	return true
 }
 
-// mayPreempt reports whether only an attempt can tell if the entity's gangs find room: pods of lower priority could be
-// evicted for them, or some member is nominated to a node, and the attempt may end or move that nomination.
+// mayPreempt reports whether only an attempt can tell if the entity's gangs find room. This is so if pods of lower
+// priority could be evicted for them. It is also so if some member is nominated to a node: the attempt may end or move
+// that nomination.
 func (r *roomCheck) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
 	for _, g := range gangs {
 		isNominated := func(p *cluster.Pod) bool { return r.nominated.nodeOf(p.Object.UID) != "" }

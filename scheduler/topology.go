@@ -32,7 +32,7 @@ type domain struct {
 	nodes  map[string]bool
 	names  []string
 
-	// Of a domain that is only compared with others, nodes and names are nil.
+	// nodes and names are nil for a domain that is only compared with others.
 	outer   string // the key of the domain of a composite that it is within, "" for none
 	indexes []int  // its nodes, by their indexes in the cluster's list
 }
@@ -148,9 +148,9 @@ func (t *topology) limitTo(d *domain, why string) framework.Domain {
 	return framework.Domain{Limited: true, Nodes: d.names}
 }
 
-// note writes into a decision on a gang with a topology which domain its cycle was limited to, and whether another one
-// is there if this cycle ends the attempt and leaves no member on a node. Apply reads both from the Decision and looks
-// for neither, so that a later version with a better search recovers the same state.
+// note writes into a decision on a gang with a topology which domain its cycle was limited to. It also writes whether
+// there is another one, if this cycle ends the attempt and leaves no member on a node. Apply reads both from the
+// Decision and searches for neither, so that a later version with a better search recovers the same state.
 func (t *topology) note(d *eventlog.Decision, p *cluster.Pod) {
 	g := p.Group
 	if g == nil || d.Group == "" || !g.HasTopology() {
@@ -178,9 +178,9 @@ func (t *topology) note(d *eventlog.Decision, p *cluster.Pod) {
 	d.Elsewhere = why == "" && (next == nil || !s.avoids(next))
 }
 
-// judge notes, after a cycle of a gang that must stay within a domain has been applied, whether the domain that it
-// tried is to be avoided: it is if the attempt has failed and has left no member on a node. Once a member is placed for
-// good, no domain is avoided any more: the other members go where that one is.
+// judge runs after a cycle of a gang that must stay within a domain. It notes whether the tried domain is to be
+// avoided: the attempt has failed and has left no member on a node. Once a member is bound or being bound, no domain is
+// avoided: the other members go where that one is.
 func (t *topology) judge(key queue.Key, g *cluster.Group, d *eventlog.Decision) {
 	switch e := t.queue.Get(key); {
 	case g.Placed() > 0:
@@ -208,8 +208,8 @@ func (t *topology) avoid(key queue.Key, g *cluster.Group, d *eventlog.Decision) 
 	}
 }
 
-// holding returns the domain in which members of g have nodes: of several the one that has most of them, of equals the
-// first; nil for none. Those that are leaving theirs do not count.
+// holding returns the domain in which members of g have nodes, nil if there is none. If there are several, it is the
+// one with the most members, and of these the first. Members that are leaving their nodes do not count.
 func holding(g *cluster.Group, domains []*domain) *domain {
 	if g.Placed()+g.Waiting() == 0 {
 		return nil
@@ -231,7 +231,7 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 	return best
 }
 
-// untried reports whether a cycle could place the pod: in the attempt under way, or in the next one if that has failed.
+// left reports whether a cycle could place the pod, in the current attempt, or in the next one if that has failed.
 func (s *domainSearch) left(p *cluster.Pod) bool {
 	switch {
 	case s.failed == "":

@@ -16,9 +16,9 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// What becomes of pods that wait in Permit outside of the cycles of their own gang.
+// Pods that wait in Permit, outside of the cycles of their own gang.
 
-// waits are the waiting pods, with memos of which of them cannot go on waiting.
+// waits are the waiting pods, with memos of the pods whose wait must end.
 type waits struct {
 	pods     *framework.WaitingPods
 	entities *entities
@@ -40,7 +40,7 @@ func newWaits(c *cluster.State, e *effects, b *bindingCycles, now func() eventlo
 
 func (s *waits) forgetMemos() { s.doubtful, s.noneOverdue = true, false }
 
-// broken returns the first waiting pod, in the order of decisions, that cannot go on waiting, and why.
+// broken returns the first waiting pod, in the order of decisions, whose wait must end, and the reason.
 func (s *waits) broken() (found *cluster.Wait, why string) {
 	if s.pods.Len() == 0 || !s.doubtful && s.now() < s.until {
 		return nil, ""
@@ -58,10 +58,10 @@ func (s *waits) broken() (found *cluster.Wait, why string) {
 	return found, why
 }
 
-// doubt ends the memo of broken, unless the entry cannot have broken a wait: it is a decision that only adds one more
-// waiting pod. Without this, each member of a gang that is placed would have all members before it looked at again, and
-// a gang of n members would cost n*n.
-func (s *waits) doubt(entry eventlog.Entry) {
+// recheck ends the memo of broken, unless the entry cannot have ended a wait: it is a decision that only adds one more
+// waiting pod. Without this, each placed member of a gang would cause a check of all members before it, and a gang of n
+// members would cost n*n.
+func (s *waits) recheck(entry eventlog.Entry) {
 	d, ok := entry.Payload.(*eventlog.Decision)
 	if !ok || d.Outcome != eventlog.Waiting || len(d.Rejected) > 0 || len(d.Approvals) > 0 {
 		s.doubtful, s.noneOverdue = true, false
@@ -80,7 +80,7 @@ func (s *waits) doubt(entry eventlog.Entry) {
 	s.until = min(s.until, d.WaitUntil)
 }
 
-// whyBroken returns why a waiting pod cannot go on waiting; "" if it can.
+// whyBroken returns the reason why a pod's wait must end, "" if it may continue.
 func (s *waits) whyBroken(w *cluster.Wait) string {
 	p, prof := s.entities.cluster.Pods().Get(w.Pod.Object.UID), s.entities.profiles.of(w.Pod.Object)
 	switch {
@@ -100,8 +100,8 @@ func (s *waits) whyBroken(w *cluster.Wait) string {
 	return s.whyStuck(w)
 }
 
-// whyStuck returns why a pod waits in vain: no cycle of another member will come that could complete its gang, or its
-// gang does not exist any more. It returns "" if the pod may go on waiting.
+// whyStuck returns the reason why a wait cannot succeed: no cycle of another member will come that could complete the
+// gang, or the gang does not exist any more. It returns "" if the pod may continue to wait.
 func (s *waits) whyStuck(w *cluster.Wait) string {
 	g, held := s.entities.cluster.Pods().Get(w.Pod.Object.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
 	if !held && (g == nil || !plansGangs(s.entities.profiles.of(w.Pod.Object))) {
@@ -201,7 +201,7 @@ func (s *waits) cleared(g *cluster.Group) int {
 	return n
 }
 
-// tally returns the counts of the gangs that are admitted together with g, with what is known of the attempt under way.
+// tally returns the counts of the gangs that are admitted together with g, with the progress of the current attempt.
 func (s *waits) tally(g *cluster.Group) gang.Unit {
 	return g.Tally(func(each *cluster.Group, n *gang.Counts) {
 		n.Untried, n.Cleared = s.entities.left(each), s.cleared(each)
@@ -225,8 +225,9 @@ func (s *waits) goesOn(e *queue.Entity) bool {
 	return u.GoesOn()
 }
 
-// endsAttempt reports whether a refusal ends the attempt on the whole entity: that of a single pod, or of a member
-// whose gang the gang plugin gave up, unless other gangs that are admitted with it can go on without it.
+// endsAttempt reports whether a refusal ends the attempt on the whole entity. It does for a single pod. It also does
+// for a member whose gang the gang plugin gave up, unless other gangs that are admitted with it can continue without
+// it.
 func (s *waits) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 	if key.Type == fwk.PodKeyType {
 		return true
@@ -244,8 +245,8 @@ func (s *waits) forGang(uid types.UID) bool {
 	return ok && slices.Contains(w.Plugins, coscheduling.Name)
 }
 
-// takeVerdicts ends the cycle and writes down what plugins said of waiting pods. That a pod is allowed says
-// that every plugin approved, so that only the approvals of those that still wait are written beside it.
+// takeVerdicts ends the cycle and writes the plugins' verdicts on waiting pods. An allowed pod has every plugin's
+// approval, so only the approvals of pods that still wait are written beside it.
 func (s *waits) takeVerdicts(d *eventlog.Decision) {
 	v := s.pods.EndCycle()
 	d.Allowed, d.Rejected = v.Allowed, v.Rejected

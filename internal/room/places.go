@@ -48,14 +48,15 @@ const mostOnNode = 1 << 20
 // Places counts the pods of one shape that each node takes, and all nodes together, if the pods of a Rule had gone. It
 // is a memo: a question examines only the nodes that have changed since the last one.
 type Places struct {
-	table  *Table
-	shape  *Shape
-	rule   Rule
-	on     []int32 // by node, as the State lists them
-	total  int64
-	counts []bool // by resource: see counting
-	seen   seen
-	asked  uint64 // placesMemo.asked when it was asked for last
+	table   *Table
+	shape   *Shape
+	rule    Rule
+	on      []int32 // by node, as the State lists them
+	total   int64
+	counts  []bool // by resource: see counting
+	seen    seen
+	version uint64 // State.Version at the last count: while it is the same, counts is, and nodes' objects are
+	asked   uint64 // placesMemo.asked when it was asked for last
 }
 
 // placesMemo has the Places of one kind of rule. Places that nobody has asked for lately make room for others. If all
@@ -128,8 +129,17 @@ func (t *Table) Counted(r Rule) int { return t.places[r.gone].counted }
 func (p *Places) Total() int64 {
 	t := p.table
 	p.asked = t.places[p.rule.gone].asked
+	version := t.cluster.Version()
+	same := p.seen.valid && p.version == version
+	if same && p.rule.gone == all {
+		return p.total
+	}
+	counts := p.counts
+	if !same {
+		counts = p.counting()
+	}
+	p.version = version
 	list, _ := t.cluster.Nodes().List()
-	counts := p.counting()
 	places, known := t.changedSince(&p.seen, p.rule)
 	if !known || !slices.Equal(p.counts, counts) {
 		p.on, p.total, p.counts = make([]int32, len(list)), 0, counts
