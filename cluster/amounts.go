@@ -34,8 +34,8 @@ func DeclaredDuration(pod *v1.Pod) (d time.Duration, ok bool) {
 
 const maxDuration = time.Duration(1<<63 - 1)
 
-// Ends returns when the pod, which has a node, will give it back by what it declares; ok is false if it declares
-// nothing.
+// Ends returns the time at which the pod, which has a node, will give it back, as it declares. ok is false if it
+// declares nothing.
 func (p *Pod) Ends() (at eventlog.Time, ok bool) {
 	if p.life <= 0 {
 		return 0, false
@@ -43,13 +43,13 @@ func (p *Pod) Ends() (at eventlog.Time, ok bool) {
 	return p.Since.Add(p.life), true
 }
 
-// Life is how long the pod says that it will hold its resources, 0 if it does not.
+// Life is the time for which the pod declares to hold its resources, 0 if it does not.
 func (p *Pod) Life() time.Duration { return p.life }
 
-// Amount is what the pod requests of a resource in its base unit; cpu in thousandths of a core.
+// Amount returns the pod's request of a resource in its base unit; cpu in thousandths of a core.
 func (p *Pod) Amount(name v1.ResourceName) int64 { return AmountOf(p.Requests(), name) }
 
-// AmountOf is how much of a resource a pod takes that requests r: of pods, one.
+// AmountOf returns the amount of a resource in the requests r of one pod. The amount of the resource "pods" is one.
 func AmountOf(r fwk.Resource, name v1.ResourceName) int64 {
 	if name == v1.ResourcePods {
 		return 1
@@ -57,8 +57,8 @@ func AmountOf(r fwk.Resource, name v1.ResourceName) int64 {
 	return amountIn(r, name)
 }
 
-// AmountOn is what a node has of a resource in its allocatable, and how much of it its pods request. See the method of
-// State for resources that may stand for devices.
+// AmountOn returns the amount of a resource in a node's allocatable, and the amount that its pods request. See the
+// method of State for resources that may be names for devices.
 func AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
 	if name == v1.ResourcePods {
 		return int64(info.GetAllocatable().GetAllowedPodNumber()), int64(len(info.GetPods()))
@@ -78,17 +78,17 @@ func amountIn(r fwk.Resource, name v1.ResourceName) int64 {
 	return r.GetScalarResources()[name]
 }
 
-// Free is what all nodes together have free of a resource; ok is false for one that no node offers.
+// Free returns the free amount of a resource on all nodes together. ok is false for a resource that no node offers.
 func (s *State) Free(name v1.ResourceName) (free int64, ok bool) { return s.free.of(name) }
 
 // Placements counts the times that a pod was put on a node. It is a memo's version, not state.
 func (s *State) Placements() uint64 { return s.record.version(PodPlaced) }
 
-// Allowed counts the pods that were let go to be bound where they were held: from then on it is known when they end. It
-// is a memo's version, not state.
+// Allowed counts the pods that may go from their wait to the bind: from then on it is known when they end. It is a
+// memo's version, not state.
 func (s *State) Allowed() uint64 { return s.record.version(PodAllowed) }
 
-// Percent returns a part in parts of a hundred of all, from 0 to 100. Its numbers cannot overflow. Of nothing it is 0.
+// Percent returns a part as a percentage of all, from 0 to 100. Its numbers cannot overflow. If all is 0, it is 0.
 func Percent(part, all int64) int64 {
 	switch {
 	case all <= 0 || part <= 0:

@@ -27,7 +27,7 @@ type Capacity struct {
 	high       [4]int64
 	scalarHigh map[v1.ResourceName]int64
 
-	// devices tell which resources stand for devices; nil for none.
+	// devices knows which resources are names for devices; nil for none.
 	devices *devices.State
 }
 
@@ -56,7 +56,7 @@ func (c *Capacity) addScalar(name v1.ResourceName, amount, sign int64) {
 	}
 }
 
-// plus adds another capacity; of extended resources only those that c has.
+// plus adds another capacity. It adds only those extended resources that c has.
 func (c *Capacity) plus(other *Capacity) {
 	c.MilliCPU += other.MilliCPU
 	c.Memory += other.Memory
@@ -80,8 +80,8 @@ func (c *Capacity) plus(other *Capacity) {
 	}
 }
 
-// count adds sign times the room that info has left. A node that holds more than it can (its allocatable
-// shrank) has no room; it does not lessen that of others.
+// count adds sign times the free room of info. A node that holds more than its allocatable, which has shrunk, has no
+// room. It does not lessen the room of others.
 func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
 	room := func(allocatable, requested int64) int64 { return max(0, allocatable-requested) }
 	c.add(
@@ -98,7 +98,7 @@ func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
 		}
 		c.addScalar(name, room(allocatable, info.Requested.ScalarResources[name]), sign)
 		if c.offers[name] += int(sign); c.offers[name] == 0 {
-			// What no node offers must look as if none ever had.
+			// A resource that no node offers must look as if none ever had.
 			delete(c.Scalar, name)
 			delete(c.scalarHigh, name)
 			delete(c.offers, name)
@@ -106,9 +106,9 @@ func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
 	}
 }
 
-// RoomVersion returns a number that changes whenever an answer of Lacks may have turned from true to false:
-// capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed. It is
-// a memo's version, not state.
+// RoomVersion returns a number that changes whenever an answer of Lacks may have turned from true to false. The reason
+// may be that capacity was freed or added, that a resource is not offered any longer, or that a gang's members or
+// minimum changed. It is a memo's version, not state.
 func (s *State) RoomVersion() uint64 { return s.record.version(RoomFreed) }
 
 // Shortfall is a resource of which less is free than is needed.
@@ -120,10 +120,10 @@ type Shortfall struct {
 	Asked bool
 }
 
-// lacks compares what is free with what k pods need at the least, whichever k of the given ones are placed:
-// per resource, the k smallest requests. It returns the resource of which the smallest part of the need is
-// free; of equals, the first in the order of needsOf. A resource that no node offers is left to
-// NodeResourcesFit, which may be told to ignore it.
+// lacks compares the free amounts with the least that any k of the given pods need: for each resource, the k smallest
+// requests. It returns the resource of which the smallest part of the need is free, and of equal ones the first in the
+// order of needsOf. A resource that no node offers is left to NodeResourcesFit, which a configuration can make ignore
+// it.
 func (c *Capacity) lacks(needs []Requests, k int) (worst Shortfall, lacking bool) {
 	for i := range needs {
 		need := &needs[i]

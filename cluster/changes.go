@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Changes says what changed in a State, for those that derive something of their own from it. The zero value says that
-// nothing did. It is no state: whoever applies an entry takes the changes before it applies the next one.
+// Changes are the changes of a State since the last entry, for code that derives data from it. The zero value has none.
+// They are no state: the caller that applies an entry takes the changes before it applies the next one.
 type Changes struct {
 	// Gangs are the gangs whose needs may have changed.
 	Gangs []*Group
@@ -27,15 +27,15 @@ type Changes struct {
 	Devices devices.Changes
 }
 
-// TakeChanges returns what changed since it was called last.
+// TakeChanges returns the changes since the last call.
 func (s *State) TakeChanges() Changes {
 	c := Changes{Gangs: s.gangs.takeRecounted(), Judged: s.gangs.takeJudged(), Pods: s.moved, Devices: s.deviceChanges}
 	s.moved, s.followed, s.deviceChanges = s.moved[:0], true, devices.Changes{}
 	return c
 }
 
-// What memos of plugins' answers are kept by: which nodes have changed, and what else there is that they depend on.
-// None of it is state: a restored Machine begins anew.
+// The versions of memos of plugins' answers: which nodes have changed, and what else the answers depend on. None of it
+// is state. A restored Machine begins again.
 
 // Kinds is a set of kinds of changes, for memos: an answer that depends on some of them is the same until one of them
 // happens.
@@ -47,7 +47,7 @@ const (
 	RoomFreed Kinds = 1 << iota
 	// PodPlaced: a pod was put on a node.
 	PodPlaced
-	// PodAllowed: a pod was let go to be bound where it was held. From then on it is known when it ends.
+	// PodAllowed: a pod may go from its wait to the bind. From then on it is known when it ends.
 	PodAllowed
 	// Reprioritised: a pod that stays on its node came to count with another priority.
 	Reprioritised
@@ -56,14 +56,14 @@ const (
 	// PluginInputs: something changed, besides a node and the pods there, that plugins' answers about that node may
 	// depend on. See State.Beyond.
 	PluginInputs
-	// NodeListed: a node came or went, by which the places of others in List change.
+	// NodeListed: a node came or went, and so the places of others in List changed.
 	NodeListed
 
 	kinds = iota
 )
 
-// record says of each kind of change when it happened last, as the number of a change. It is no state: a restored State
-// begins a new one.
+// record has, for each kind of change, the number of the last such change. It is no state: a restored State begins a
+// new one.
 type record struct {
 	now  uint64
 	last [kinds]uint64
@@ -85,28 +85,29 @@ func (r *record) version(k Kinds) (latest uint64) {
 	return latest
 }
 
-// minJournal is how many changes of nodes are kept at the least, and at least twice as many as there are nodes. A
-// ranking that was not used while more nodes changed compares all nodes.
+// minJournal is the minimum number of changes of nodes that are kept. At least twice as many are kept as there are
+// nodes. A ranking that was not used while more nodes changed compares all nodes.
 const minJournal = 1024
 
-// journal is the nodes that changed, by their places in List, in the order of the changes. Example: first is 100 and
-// places is [7 3 7]: changes 100 and 102 were of node 7, change 101 of node 3. What was known up to change 101 needs to
-// look at node 7 again.
+// journal has the nodes that changed, by their places in List, in the order of the changes. Example: first is 100 and
+// places is [7 3 7]: changes 100 and 102 were of node 7, change 101 of node 3. A memo that is up to date with change
+// 101 needs to look at node 7 again.
 type journal struct {
 	places []int32
 	first  uint64 // the number of the first in places
 }
 
 // Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
-// node and the pods there, for pods that name no claims, or those that devices.State.AppendClaims says it of: nodes
-// that come and go, images, and all other objects that plugins look at. Those that say what gangs are and who may be
-// disrupted are not among these, nor are those of resources that a configuration declares: plugins of others read them,
-// and nothing of what these answer is remembered. ResourceClaims and ResourceSlices are only if devices are scored as
-// resources, see devices.State.ScoreBy.
+// node and its pods. It holds for pods without claims, and for the pods that devices.State.AppendClaims accepts. It
+// counts nodes that come and go, images, and all other objects that plugins look at.
+//
+// It does not count objects that describe gangs and disruptions. It does not count resources that a configuration
+// declares either: only added plugins read them, whose answers are not remembered. It counts ResourceClaims and
+// ResourceSlices only if devices are scored as resources, see devices.State.ScoreBy.
 func (s *State) Beyond() uint64 { return s.record.version(PluginInputs) }
 
-// ListVersion returns a number that changes when a node comes or goes, by which the places of others change. It is for
-// memos that rest on nodes and on the pods there, and on nothing else that Beyond counts.
+// ListVersion returns a number that changes when a node comes or goes, and so the places of others change. It is for
+// memos that depend on nodes and on their pods, and on nothing else that Beyond counts.
 func (s *State) ListVersion() uint64 { return s.record.version(NodeListed) }
 
 // beyondNodes counts a change of an object that is neither a node nor a pod.

@@ -14,11 +14,11 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// Composite is several gangs that are admitted together: those whose PodGroups name one CompositePodGroup, or one below
-// it, or those that name each other in Koordinator's annotation groups. It is there as soon as a gang or another
-// CompositePodGroup names it, or its object is there.
+// Composite is several gangs that are admitted together. Their PodGroups name one CompositePodGroup, or one below it,
+// or they name each other in Koordinator's annotation groups. It exists as soon as a gang or another CompositePodGroup
+// names it, or its object exists.
 type Composite struct {
-	// Namespace and Name are the CompositePodGroup's. Of gangs that name each other Namespace is "" and Name is
+	// Namespace and Name are the CompositePodGroup's. For gangs that name each other, Namespace is "" and Name is
 	// namespace/name of all of them, sorted, joined by commas, which no object's name can be.
 	Namespace, Name string
 
@@ -33,9 +33,9 @@ type Composite struct {
 	below []*Group     // a memo of Gangs, nil for not known; of use with composites below only
 }
 
-// Composite returns the gangs that g is admitted together with; nil if it is admitted by itself. It is the topmost of
-// the CompositePodGroups that g is below, but for those at the top whose gangs and composites are independent of each
-// other.
+// Composite returns the gangs that g is admitted together with, nil if it is admitted by itself. It is the topmost of
+// the CompositePodGroups that g is below. CompositePodGroups at the top whose gangs and composites are independent of
+// each other do not count.
 func (g *Group) Composite() *Composite {
 	if g.composite == nil {
 		return nil
@@ -43,7 +43,7 @@ func (g *Group) Composite() *Composite {
 	return g.composite.Unit()
 }
 
-// Parent returns the CompositePodGroup that g names, nil for none. Of gangs that name each other it is all of them.
+// Parent returns the CompositePodGroup that g names, nil for none. For gangs that name each other it is all of them.
 func (g *Group) Parent() *Composite { return g.composite }
 
 // Independent reports whether what is directly below has nothing to do with each other: the object has the basic
@@ -55,8 +55,8 @@ func (c *Composite) Independent() bool {
 // Declared reports whether it is known how many gangs are enough.
 func (c *Composite) Declared() bool { return c.object != nil || c.named != nil }
 
-// Min is how many of the gangs and composites directly below must have what they need for any of them to be admitted,
-// at least 1. Of a CompositePodGroup of the basic policy it is 1.
+// Min is the number of gangs and composites directly below that must have their minimum so that any of them is
+// admitted, at least 1. For a CompositePodGroup of the basic policy it is 1.
 func (c *Composite) Min() int {
 	if c.object != nil {
 		if policy := c.object.Spec.SchedulingPolicy.Gang; policy != nil {
@@ -143,8 +143,8 @@ func (c *Composite) judgeSchedulers() string {
 	return ""
 }
 
-// Priority is that of the topmost object that has one, of those above c and c itself, or else the highest that one of
-// the composites and gangs below was given; ok is false if none was.
+// Priority returns the priority of the topmost object that has one, among those above c and c itself. If none has one,
+// it is the highest priority of a composite or gang below. ok is false if no object has a priority.
 func (c *Composite) Priority() (priority int32, ok bool) {
 	for _, above := range c.lineage() {
 		if priority, ok := above.ownPriority(); ok {
@@ -165,7 +165,7 @@ func (c *Composite) Priority() (priority int32, ok bool) {
 	return priority, ok
 }
 
-// ownPriority is that of the object, by number or by the name of a class that is there.
+// ownPriority is the object's priority, by number or by the name of an existing class.
 func (c *Composite) ownPriority() (priority int32, ok bool) {
 	if c.object == nil {
 		return 0, false
@@ -189,7 +189,7 @@ func (c *Composite) String() string {
 }
 
 // Tally returns g and the gangs that it is admitted together with as package gang counts them, in the order of Unit.
-// attempt fills in what only the scheduler knows of each; nil if it does not matter.
+// attempt adds the counts that only the scheduler has; nil if these do not matter.
 func (g *Group) Tally(attempt func(*Group, *gang.Counts)) gang.Unit {
 	u := gang.Alone(g.Gang())
 	if c := g.Composite(); c != nil {
@@ -217,7 +217,7 @@ func (c *Composite) tally() gang.Unit {
 	}
 	at := make(map[*Composite]int, len(levels))
 	for i, level := range levels {
-		at[level] = i - 1 // the first is that of the unit
+		at[level] = i - 1 // the first is the unit's
 		if i > 0 {
 			u.Composites = append(u.Composites, gang.Composite{Under: at[level.parent], Min: level.Min()})
 		}
@@ -237,7 +237,7 @@ func (g *Group) Unit() []*Group {
 	return []*Group{g}
 }
 
-// compositeName is the name of what g says that it is admitted with; ok is false if it does not.
+// compositeName is the name of the composite that g names. ok is false if it names none.
 func (g *Group) compositeName() (name types.NamespacedName, ok bool) {
 	if len(g.declarations) > 0 && g.declarations[0].parent != "" {
 		return types.NamespacedName{Namespace: g.Namespace, Name: g.declarations[0].parent}, true
@@ -273,7 +273,7 @@ func gangsNamed(together string) []types.NamespacedName {
 	return gangs
 }
 
-// unjudge has the gangs looked at anew: what they contradict themselves in may depend on the object.
+// unjudge makes the gangs be checked again: their contradictions may depend on the object.
 func (c *Composite) unjudge() {
 	for _, g := range c.Gangs() {
 		g.judged = false

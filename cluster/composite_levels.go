@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CompositePodGroups below each other. What is admitted together, and stands in the queue as one entity, is a unit: a
-// CompositePodGroup with all that is below it.
+// CompositePodGroups below each other. A unit is a CompositePodGroup with all gangs and composites below it that are
+// admitted together. It is one entity of the queue.
 
-// MaxLevels is how many levels of CompositePodGroups may be above a gang: as many as a Workload's templates may have.
+// MaxLevels is the number of levels of CompositePodGroups that may be above a gang: as many as a Workload's templates
+// may have.
 const MaxLevels = 4
 
 // lineage returns c and the composites above it, the topmost first.
@@ -20,7 +21,7 @@ func (c *Composite) lineage() []*Composite {
 	return line
 }
 
-// climb is lineage. Of composites that are below each other in a ring the topmost is the first by name.
+// climb is lineage. If composites are below each other in a ring, the first by name counts as the topmost.
 func (c *Composite) climb() (line []*Composite, ring bool) {
 	line, turn := c.upward()
 	slices.Reverse(line)
@@ -34,7 +35,7 @@ func (c *Composite) climb() (line []*Composite, ring bool) {
 // that, and turn is its index; else it is -1.
 func (c *Composite) upward() (up []*Composite, turn int) {
 	const long = 4 * MaxLevels
-	// index is that of each in up, once that is long: objects may make chains of any length, which are refused but
+	// index is the index of each in up, once up is long: objects may make chains of any length, which are refused but
 	// must not cost the square of it.
 	var index map[*Composite]int
 	up = []*Composite{c}
@@ -69,9 +70,9 @@ func firstByName(all []*Composite) (first int) {
 	return first
 }
 
-// Unit returns what gangs directly below c are admitted together with, nil if each of them is admitted by itself. It is
-// the topmost composite above them that is not independent, or is in a ring. Example: of a basic one with two gang ones
-// below it, each of the two is a unit.
+// Unit returns the composite that gangs directly below c are admitted together with, nil if each of them is admitted by
+// itself. It is the topmost composite above them that is not independent, or is in a ring. Example: a basic composite
+// has two gang composites below it. Each of the two is a unit.
 func (c *Composite) Unit() *Composite {
 	if c.parent == nil {
 		if c.Independent() {
@@ -125,8 +126,8 @@ func (c *Composite) levels() []*Composite {
 	return c.lower
 }
 
-// Gangs returns all gangs below c: those directly below, by namespace and name, and then those of the composites below
-// it. The slice must not be changed.
+// Gangs returns all gangs below c: first the gangs directly below, by namespace and name, and then the gangs of the
+// composites below it. The slice must not be changed.
 func (c *Composite) Gangs() []*Group {
 	if len(c.composites) == 0 {
 		return c.gangs
@@ -140,7 +141,7 @@ func (c *Composite) Gangs() []*Group {
 	return c.below
 }
 
-// forgetBelow forgets what c and all composites above it remember of what is below them.
+// forgetBelow clears the memos of c and of all composites above it about the gangs below them.
 func (c *Composite) forgetBelow() {
 	up, _ := c.upward()
 	for _, each := range up {
@@ -218,8 +219,8 @@ func (c *Composite) judgeLevels() string {
 	return ""
 }
 
-// count counts, level by level, how many of the gangs and composites directly below each have what has reports: of
-// composites, those of which as many as they need have it.
+// count counts, level by level, for how many of the gangs and composites directly below has is true. For a composite it
+// is true if it is true for as many of its parts as it needs.
 func (c *Composite) count(has func(*Group) bool) (levels []*Composite, have []int) {
 	levels = c.levels()
 	have = make([]int, len(levels))
@@ -240,8 +241,8 @@ func (c *Composite) count(has func(*Group) bool) (levels []*Composite, have []in
 	return levels, have
 }
 
-// Lacking returns how many more of the gangs and composites directly below need what has reports whether a gang has it.
-// Of what gang.Count counts, it is gang.Unit.Lacking that says it.
+// Lacking returns how many more of the gangs and composites directly below must satisfy has. For the counts of
+// gang.Count, use gang.Unit.Lacking.
 func (c *Composite) Lacking(has func(*Group) bool) int { return max(0, c.Min()-c.Having(has)) }
 
 // Having counts the gangs directly below that have it, and the composites of which as many as they need have it.
@@ -250,9 +251,9 @@ func (c *Composite) Having(has func(*Group) bool) int {
 	return have[0]
 }
 
-// LackingAbove returns the topmost of the composites above g, from what g is admitted together with downward, that has
-// not as many as it needs when the gangs have their minimum for which has is true; nil if none lacks any, so that g may
-// be admitted as far as the others are concerned.
+// LackingAbove returns the topmost of the composites above g that lacks some of its parts, if the gangs for which has
+// is true have their minimum. The search starts at the composite that g is admitted together with. nil means that none
+// lacks any, so that the others allow g to be admitted.
 func (g *Group) LackingAbove(has func(*Group) bool) (lacking *Composite) {
 	unit := g.Composite()
 	if unit == nil {
@@ -277,8 +278,8 @@ func (c *Composite) NeedsAll() bool {
 	})
 }
 
-// FirstWithout returns the first gang of those for which has is false, in the order of Named, also if it is not there
-// yet; ok is false if there is none. Gangs of a composite below that has what it needs are left out.
+// FirstWithout returns the first gang for which has is false, in the order of Named, also if it does not exist yet. ok
+// is false if there is none. It skips gangs of a composite below that has its minimum.
 func (c *Composite) FirstWithout(has func(*Group) bool) (first types.NamespacedName, ok bool) {
 	for _, name := range c.named {
 		if g := c.Gang(name); g == nil || !has(g) {

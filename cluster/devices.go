@@ -41,7 +41,7 @@ func (c seenByDevices) Stored(res eventlog.Resource) []eventlog.Object {
 	return c.s.informers.List(res)
 }
 
-// noteDevices takes in what has changed about devices.
+// noteDevices takes in changes of devices.
 func (s *State) noteDevices(c devices.Changes) {
 	for _, name := range c.Nodes {
 		if n, ok := s.nodes.byName[name]; ok && n.exists {
@@ -70,7 +70,7 @@ func (s *State) AssumeDevices(p *Pod, list []eventlog.DeviceClaim) error {
 	return nil
 }
 
-// ResolveDevices frees the devices that are taken for a bind, the result of which is known, see devices.State.Resolve.
+// ResolveDevices frees the devices that are allocated for a bind whose result is known, see devices.State.Resolve.
 func (s *State) ResolveDevices(uid types.UID, bound bool) {
 	s.noteDevices(s.devices.Resolve(uid, bound))
 }
@@ -78,9 +78,9 @@ func (s *State) ResolveDevices(uid types.UID, bound bool) {
 // plenty is more than pods request of anything.
 const plenty = 1 << 61
 
-// AmountOn is what a node has of a resource, and how much of it its pods request. Of a resource that stands for a
-// DeviceClass, a node without it in its allocatable has more than anybody requests: how many devices are free there
-// only the allocator can tell.
+// AmountOn returns a node's amount of a resource, and the amount that its pods request. If the resource is a name for a
+// DeviceClass, a node without it in its allocatable has more than anybody requests: only the allocator can tell how
+// many devices are free there.
 func (s *State) AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
 	allocatable, requested = AmountOn(info, name)
 	if allocatable == 0 && s.devices.Stands(name) {

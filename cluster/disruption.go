@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// What preemption reads of the state.
+// The state for preemption.
 
 // Info returns the pod as plugins see it: on its node while it holds capacity there.
 func (p *Pod) Info() fwk.PodInfo { return p.info }
@@ -20,8 +20,8 @@ func (p *Pod) Info() fwk.PodInfo { return p.info }
 func (p *Pod) InfoOn(node string) fwk.PodInfo { return onNode(p.info, node) }
 
 // DisruptedWith returns all pods with a node that are disrupted together with p, itself among them, in the order of
-// gangs and names, and what they are the pods of: the CompositePodGroup or PodGroup whose disruptionMode is all, the
-// highest if both say so. Of a pod that is disrupted by itself, key is the pod's.
+// gangs and names. key is the CompositePodGroup or PodGroup whose disruptionMode is all, the highest if several say so.
+// If the pod is disrupted by itself, key is the pod's.
 func (p *Pod) DisruptedWith() (key fwk.EntityKey, pods []*Pod) {
 	if g := p.Group; g != nil {
 		for _, c := range g.Above() {
@@ -39,19 +39,19 @@ func (p *Pod) DisruptedWith() (key fwk.EntityKey, pods []*Pod) {
 	return fwk.PodKey(p.Object.Namespace, p.Object.Name), []*Pod{p}
 }
 
-// VictimsVersion is a memo's version: while it is the same, so are the pods with a node, their priorities, and what
-// they are disrupted with, though some may have been asked to go.
+// VictimsVersion is a memo's version. While it is the same, the pods with a node are the same, with their priorities
+// and disruption groups. Some of them may have been evicted meanwhile.
 type VictimsVersion struct{ objects, room, placements uint64 }
 
-// VictimsVersion returns the version now: every object but a pod, every pod that takes a node or leaves it, and every
-// change of a pod on a node or of a gang's members count.
+// VictimsVersion returns the version now. It counts changes of every object but pods, pods that take a node or leave
+// it, and changes of a pod on a node or of a gang's members.
 func (s *State) VictimsVersion() VictimsVersion {
 	return VictimsVersion{s.record.version(ObjectChanged), s.record.version(RoomFreed), s.record.version(PodPlaced)}
 }
 
-// ChoosesNodesFirst reports whether preemption for g, or for all that it is admitted together with, chooses the nodes
-// of the members before the victims, as kube-scheduler 1.37 does: if a topology is asked for by the fields of
-// scheduling.k8s.io, which are kube-scheduler's, and not by annotations of ours.
+// ChoosesNodesFirst reports whether preemption for g, or for its unit, chooses the nodes of the members before the
+// victims. kube-scheduler 1.37 does so if the fields of scheduling.k8s.io ask for a topology. Rollcall's own
+// annotations do not cause it.
 func (g *Group) ChoosesNodesFirst() bool {
 	return slices.ContainsFunc(g.Unit(), func(each *Group) bool {
 		o := each.object()
@@ -66,9 +66,9 @@ func (g *Group) Independent() bool {
 	return o != nil && o.Spec.SchedulingPolicy.Basic != nil
 }
 
-// CanSpare returns how many members with a node may go so that g still has its minimum. ok is false for a gang that has
+// CanLose returns how many members with a node may go so that g still has its minimum. ok is false for a gang that has
 // nothing to lose: it needs one member only, has not its minimum anyway, or it is not known what it needs.
-func (g *Group) CanSpare() (n int, ok bool) {
+func (g *Group) CanLose() (n int, ok bool) {
 	known := g.known()
 	n = known.Placed() + known.Succeeded - known.Min
 	return n, known.Known() && known.Min > 1 && n >= 0
@@ -90,8 +90,8 @@ func (g *Group) object() *schedulingv1beta1.PodGroup {
 	return o
 }
 
-// MayPreempt reports whether pods may be preempted for g: the preemptionPolicy of the topmost CompositePodGroup above
-// it that has one, or else of its own object, or else of its members, of which none must say Never.
+// MayPreempt reports whether pods may be preempted for g. This is the preemptionPolicy of the topmost CompositePodGroup
+// above it that has one, or else of its own object. Without these it is true unless one of its members says Never.
 func (g *Group) MayPreempt() bool {
 	if may, said := g.saysWhetherToPreempt(); said {
 		return may

@@ -49,7 +49,7 @@ func (ns *Nodes) appendState(dst []byte) (_ []byte, err error) {
 	return dst, nil
 }
 
-// appendState appends the pods; slots are where their nodes have them.
+// appendState appends the pods. slots has their places in the lists of their nodes.
 func (ps *Pods) appendState(dst []byte, slots map[types.UID]slots) (_ []byte, err error) {
 	dst = binary.AppendUvarint(dst, uint64(len(ps.byUID)))
 	for _, uid := range slices.Sorted(maps.Keys(ps.byUID)) {
@@ -84,10 +84,10 @@ func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 	return devices.AppendDevices(dst, p.Devices)
 }
 
-// slots are a pod's places in the lists of its NodeInfo: of all pods, of those with affinity, of those with
-// required anti-affinity; 0 in a list that it is not in. Plugins walk these lists, and their order is that of
-// history: upstream fills the gap that a pod leaves with the last one. Of those with required anti-affinity by more
-// than the host, the order is no matter: nothing but sums are made of them.
+// slots are a pod's places in the lists of its NodeInfo: all pods, pods with affinity, and pods with required
+// anti-affinity. A place is 0 in a list that does not have the pod. Plugins walk these lists, and their order depends
+// on history: upstream fills the gap that a pod leaves with the last one. The list of pods with required anti-affinity
+// by more than the host is not here. Its order does not matter, because plugins only sum over it.
 type slots [3]int
 
 func slotLists(info *framework.NodeInfo) [len(slots{})][]fwk.PodInfo {

@@ -11,8 +11,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// Gangs are the groups of pods that are placed together, by what pods and objects say of them, with the numbers of
-// their members. The State tells them of every pod that comes, goes, or comes to another stage.
+// Gangs are the groups of pods that are placed together, as pods and objects define them, with the numbers of their
+// members. The State calls them for every pod that comes, goes, or comes to another stage.
 type Gangs struct {
 	byName     map[types.NamespacedName]*Group
 	composites map[types.NamespacedName]*Composite
@@ -23,7 +23,7 @@ type Gangs struct {
 
 	mine func(schedulerName string) bool // nil: every pod is
 
-	// What the State and the Changes have still to be told of: no state.
+	// Changes that the State and TakeChanges have not taken yet: no state.
 	recounted []*Group        // see Changes.Gangs
 	judged    map[*Group]bool // whether they were refused, see Changes.Judged
 	repriced  []*Group        // their members' priorities may have changed
@@ -48,8 +48,8 @@ func newGangs(nodes *Nodes, pods *Pods, informers *Informers, record *record) *G
 	}
 }
 
-// Of returns the gang that pod belongs to, nil for none: the one that it named when it came, whatever
-// its label says now. The Group may be undeclared: its object has not been seen.
+// Of finds the gang that pod belongs to, nil for none. It is the one that the pod named when it came, whatever its label
+// says now. The Group may be undeclared: its object has not been seen.
 func (gs *Gangs) Of(pod *v1.Pod) *Group {
 	if p, ok := gs.pods.byUID[pod.UID]; ok {
 		return p.Group
@@ -76,8 +76,7 @@ func (gs *Gangs) Named(namespace, name string) *Group {
 	return gs.byName[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
-// Names returns the names of all groups, those that an object declares and those that pods name, by namespace and
-// name.
+// Names returns the names of all groups, also of groups that only pods name, by namespace and name.
 func (gs *Gangs) Names() []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(gs.byName), func(a, b types.NamespacedName) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -97,10 +96,9 @@ func (gs *Gangs) OfClass(class string) []*Group {
 	return groups
 }
 
-// Fallen returns the gangs that had their minimum and have lost members since, so that it is not there any more, and
-// that want the rest of them evicted then; by namespace and name. A member is lost when it fails or its deletion
-// begins, when it is asked to go or its node is gone; also one that waits to be bound again. Members that ended well
-// are not missed.
+// Fallen returns the gangs that had their minimum, have lost members since so that they do not have it now, and want
+// the rest of them evicted then; by namespace and name. A member is lost when it fails, its deletion begins, it is
+// evicted, or its node is gone. So is a member that waits to be bound again. Members that ended well are not lost.
 func (gs *Gangs) Fallen() []*Group {
 	if len(gs.fallen) == 0 {
 		return nil
@@ -108,8 +106,8 @@ func (gs *Gangs) Fallen() []*Group {
 	return slices.SortedFunc(maps.Keys(gs.fallen), compareGroups)
 }
 
-// KeptBack counts the members of g without a node that no cycle could place: those that have a scheduling gate,
-// those that are being deleted or were asked to go, and else those of another scheduler.
+// KeptBack counts the members of g without a node that no cycle could place. gated members have a scheduling gate.
+// deleted members are being deleted or were evicted. foreign members belong to another scheduler.
 func (gs *Gangs) KeptBack(g *Group) (gated, deleted, foreign int) {
 	// any order: the sum is the same
 	for _, p := range g.members {
@@ -126,8 +124,8 @@ func (gs *Gangs) KeptBack(g *Group) (gated, deleted, foreign int) {
 	return gated, deleted, foreign
 }
 
-// Placeable returns the members of g that have no node for good and that a cycle could place, by name. Those that are
-// held on nodes are among them.
+// Placeable returns the members of g that are not bound or being bound and that a cycle could place, by name. Members
+// that wait on nodes are among them.
 func (gs *Gangs) Placeable(g *Group) (pods []*Pod) {
 	for _, p := range g.Members() {
 		if p.Stage == Waiting || p.Stage == Pending && gs.isReady(p) {
@@ -137,8 +135,8 @@ func (gs *Gangs) Placeable(g *Group) (pods []*Pod) {
 	return pods
 }
 
-// PriorityOf returns the priority that the pod has as a part of what it belongs to: that which its gang was given, or
-// those that its gang is admitted with, or else its own.
+// PriorityOf returns the priority that counts for the pod: the priority of its gang's unit, or of its gang, or else its
+// own.
 func (gs *Gangs) PriorityOf(pod *v1.Pod) int32 {
 	g := gs.Of(pod)
 	if g == nil {
@@ -155,8 +153,8 @@ func (gs *Gangs) PriorityOf(pod *v1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
-// MayPreempt reports whether pods may be preempted for the pod alone: by what is said of its gang as a whole, or else
-// by what it says itself.
+// MayPreempt reports whether pods may be preempted for the pod alone: as its gang says as a whole, or else as the pod
+// says itself.
 func (gs *Gangs) MayPreempt(pod *v1.Pod) bool {
 	if g := gs.Of(pod); g != nil {
 		if may, said := g.saysWhetherToPreempt(); said {
@@ -218,8 +216,8 @@ func (gs *Gangs) leave(p *Pod) {
 	gs.dropIfEmpty(p.Group)
 }
 
-// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is. The
-// gang is not observed, since p is not counted at this moment.
+// restate reads p's new object again: its fields about its gang may have changed, but not the gang's name. The gang is
+// not observed, since p is not counted at this moment.
 func (gs *Gangs) restate(p *Pod) {
 	if p.Group == nil {
 		return
@@ -277,7 +275,7 @@ func (gs *Gangs) takeRecounted() []*Group {
 	return groups
 }
 
-// isLeaving reports whether a pod that has its node for good is to give it up.
+// isLeaving reports whether a pod that is bound or being bound must leave its node.
 func (gs *Gangs) isLeaving(p *Pod) bool {
 	if p.Stage != Binding && p.Stage != Bound {
 		return false
@@ -294,7 +292,7 @@ func (gs *Gangs) isReady(p *Pod) bool {
 		(gs.mine == nil || gs.mine(p.Object.Spec.SchedulerName))
 }
 
-// classChanged makes what follows from a priority class be found anew.
+// classChanged computes again what follows from a priority class.
 func (gs *Gangs) classChanged(class string) {
 	for _, g := range gs.OfClass(class) {
 		g.judged = false
@@ -307,7 +305,7 @@ func (gs *Gangs) classChanged(class string) {
 // reprice notes groups whose members may have come to another priority. The State counts again what they hold.
 func (gs *Gangs) reprice(groups ...*Group) { gs.repriced = append(gs.repriced, groups...) }
 
-// takeRepriced returns the groups that reprice was told of since the last call.
+// takeRepriced returns the groups for which reprice was called since the last call.
 func (gs *Gangs) takeRepriced() []*Group {
 	groups := gs.repriced
 	gs.repriced = nil

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Composite returns the composite of that name, nil if there is none, or if it is not the whole of what is admitted
-// together.
+// Composite returns the composite of that name. It is nil if there is none, or if its gangs are admitted with others as
+// a larger unit.
 func (gs *Gangs) Composite(namespace, name string) *Composite {
 	if c := gs.composites[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && c.Unit() == c {
 		return c
@@ -18,8 +18,8 @@ func (gs *Gangs) Composite(namespace, name string) *Composite {
 	return nil
 }
 
-// CompositePodGroup returns what the CompositePodGroup of that name and the gangs that name it are, also if they have
-// nothing to do with each other; nil if neither it nor such a gang is there.
+// CompositePodGroup returns the CompositePodGroup of that name with the gangs that name it, also if these are
+// independent of each other. It is nil if neither the object nor such a gang exists.
 func (gs *Gangs) CompositePodGroup(namespace, name string) *Composite {
 	return gs.composites[types.NamespacedName{Namespace: namespace, Name: name}]
 }
@@ -49,8 +49,8 @@ func (gs *Gangs) CompositesOfClass(class string) []*Composite {
 	return found
 }
 
-// UnitOf returns what gangs directly below the CompositePodGroup are admitted together with; nil if nothing says that
-// it is there, or if each of them is admitted by itself.
+// UnitOf returns the composite that gangs directly below the CompositePodGroup are admitted together with. It is nil if
+// no object or gang names the CompositePodGroup, or if each gang is admitted by itself.
 func (gs *Gangs) UnitOf(namespace, composite string) *Composite {
 	if c := gs.composites[types.NamespacedName{Namespace: namespace, Name: composite}]; c != nil {
 		return c.Unit()

@@ -22,11 +22,11 @@ type Group struct {
 	informers    *Informers
 	declarations []declaration // at most one by API, in the order of GroupResources; the first alone counts
 	members      map[types.UID]*Pod
-	counts       gang.Counts   // without Untried and Cleared, which only the scheduler knows
+	counts       gang.Counts   // without the counts that only the scheduler has
 	needs        []Requests    // a memo: of the ready members; nil after they changed
 	longest      time.Duration // a memo with needs: the longest duration they declare, 0 if one declares none
 
-	// What the members say of the gang and of themselves.
+	// The fields of members about the gang and about themselves.
 	namings    census[string]
 	faults     census[string]
 	terms      census[terms]
@@ -34,20 +34,20 @@ type Group struct {
 	priorities census[int32]
 	schedulers census[string]
 
-	// away counts the members that the gang needs (see Pod.needed), and that have no node or are leaving theirs;
-	// counts.Missing are those of them that will have none again.
+	// away counts the members that the gang needs (see Pod.needed), and that have no node or are leaving it.
+	// counts.Missing counts the members among them that will have none again.
 	away int
 	// onlyAsked counts the leaving members that are only asked to go, and may stay after all.
 	onlyAsked int
 
 	// avoided are the domains in which an attempt has failed, sorted. It is emptied when no other domain is left to
-	// try, or when a member is placed for good. Example: with racks a and b it is [a] after a failure in a, and empty
-	// again after one in b.
+	// try, or when a member is bound or being bound. Example: with racks a and b it is [a] after a failure in a, and
+	// empty again after one in b.
 	avoided []string
 
 	composite *Composite // that it is admitted with, nil for none
 
-	parts []partCount // those of the object that counts, by index; nil if they are not counted
+	parts []partCount // the parts of the object that counts, by index; nil if they are not counted
 	open  int         // how many members can be chosen, of whatever part; counted if parts are
 
 	refusal  string // a memo of Refusal; it holds if judged
@@ -57,12 +57,11 @@ type Group struct {
 	recounted bool // it is in State.recounted
 }
 
-// Declared reports whether it is known how many members are enough: by the group's object, or else by what its
-// members ask for.
+// Declared reports whether the minimum is known: from the group's object, or else from its members.
 func (g *Group) Declared() bool { return len(g.declarations) > 0 || len(g.terms.count) > 0 }
 
-// declaredTerms returns what holds for the group but for Rollcall's own annotations: what its object says, or else what
-// its members do. If they contradict each other it is the most that any of them asks for; the group is refused then.
+// declaredTerms returns the terms of the group without Rollcall's own annotations: from its object, or else from its
+// members. If members contradict each other it is the most that any of them asks for. The group is refused then.
 func (g *Group) declaredTerms() terms {
 	if len(g.declarations) > 0 {
 		return g.declarations[0].terms
@@ -77,17 +76,17 @@ func (g *Group) declaredTerms() terms {
 	return most
 }
 
-// Min is the number of members that are placed together or not at all, at least 1; 1 for a group of
+// Min is the number of members that are placed together or not at all, at least 1. It is 1 for a group of
 // scheduling.k8s.io with the basic policy, whose pods are placed one by one.
 func (g *Group) Min() int { return max(1, g.asked().min) }
 
-// Total is how many members the group is said to come to, 0 if it does not say.
+// Total is the number of members that the group will have, 0 if it does not say.
 func (g *Group) Total() int { return g.asked().total }
 
-// Timeout is how long the group lets members wait on their nodes for the rest; 0 if it does not say.
+// Timeout is the time for which the group lets members wait on their nodes for the rest, 0 if it does not say.
 func (g *Group) Timeout() time.Duration { return g.asked().timeout }
 
-// Mode returns what becomes of waiting members when another member finds no node.
+// Mode returns the treatment of waiting members when another member finds no node.
 func (g *Group) Mode() Mode { return g.asked().mode }
 
 // NonStrict reports whether waiting members stay on their nodes until their deadline when others find no node.
@@ -96,8 +95,8 @@ func (g *Group) NonStrict() bool { return g.asked().mode == NonStrict }
 // MatchPolicy returns which members with a node count toward the minimum.
 func (g *Group) MatchPolicy() gang.MatchPolicy { return g.asked().policy }
 
-// Topology returns the labels of nodes of each of which all members' nodes must have one value, and those of which they
-// had better have one, the first one first; nil for none.
+// Topology returns two lists of node labels, nil for none. All members' nodes must have one value of each required
+// label. They should have one value of a preferred label, the first one first.
 func (g *Group) Topology() (required, preferred []string) {
 	t := g.asked()
 	if t.required != "" {
@@ -115,9 +114,9 @@ func (g *Group) HasTopology() bool {
 	return t.required != "" || t.preferred != "" || g.HasTopologyAbove()
 }
 
-// Priority is the priority that the group's object gives it, by number or by the name of a class that is there; before
-// that, the priority of a CompositePodGroup that it is below without being admitted together with others, the topmost
-// that has one. ok is false if none gives one.
+// Priority is the priority that the group's object gives it, by number or by the name of an existing class. If it gives
+// none, a CompositePodGroup above the group counts, if the group is not admitted together with others: the topmost that
+// has one. ok is false if none gives one.
 func (g *Group) Priority() (priority int32, ok bool) {
 	if c := g.composite; c != nil && c.Unit() == nil {
 		for _, above := range c.lineage() {
@@ -129,7 +128,7 @@ func (g *Group) Priority() (priority int32, ok bool) {
 	return g.declaredPriority()
 }
 
-// declaredPriority is that of the group's object.
+// declaredPriority is the priority of the group's object.
 func (g *Group) declaredPriority() (priority int32, ok bool) {
 	if len(g.declarations) == 0 {
 		return 0, false
@@ -148,7 +147,7 @@ func (g *Group) declaredPriority() (priority int32, ok bool) {
 	return class.Value, true
 }
 
-// Gang returns g as package gang counts it. What only the scheduler knows, the Untried and the Cleared members, is 0.
+// Gang returns g as package gang counts it. Counts that only the scheduler has are 0.
 func (g *Group) Gang() gang.Gang {
 	known := g.known()
 	known.Refused = g.Refusal() != ""
@@ -174,7 +173,7 @@ func (g *Group) Lacking(by gang.Count) int {
 	return known.Lacking(by)
 }
 
-// Beyond reports whether the members that have no node for good are beyond the minimum.
+// Beyond reports whether the members that are not bound or being bound are beyond the minimum.
 func (g *Group) Beyond() bool {
 	known := g.known()
 	return known.Beyond()
@@ -197,7 +196,7 @@ func (g *Group) Suffices(by gang.Count) bool {
 	return u.OwnSuffices(by)
 }
 
-// Untouched reports whether no member is on a node, for good or waiting. Members that are leaving do not count.
+// Untouched reports whether no member is on a node, also not waiting. Members that are leaving do not count.
 func (g *Group) Untouched() bool { return g.counts.Untouched() }
 
 // Ready returns how many members a cycle could place: Pending, with no scheduling gate, not being deleted, and not
@@ -207,12 +206,12 @@ func (g *Group) Ready() int { return g.counts.Ready }
 // Waiting returns how many members Permit holds on nodes.
 func (g *Group) Waiting() int { return g.counts.Waiting }
 
-// Assigned returns how many members count toward the minimum because they have their node for good, as far as the
-// group's MatchPolicy says, or have ended well since it first came to its minimum.
+// Assigned returns how many members count toward the minimum. They are bound or being bound, as far as the group's
+// MatchPolicy says, or have ended well since the group first came to its minimum.
 func (g *Group) Assigned() int { return g.Count(gang.Assigned) }
 
-// Placed returns how many members have their node for good, whether or not they count toward the minimum. Those that
-// are leaving have not: they are being deleted, or asked to go, or their node is gone.
+// Placed returns how many members are bound or being bound, whether or not they count toward the minimum. Members that
+// are leaving do not count: they are being deleted or evicted, or their node is gone.
 func (g *Group) Placed() int { return g.counts.Placed() }
 
 // Leaving returns how many members are on nodes and are leaving them.
@@ -290,7 +289,7 @@ func (s *State) GangsOn(node string) []*Group {
 	return gangs
 }
 
-// recount calls change, which brings or takes a node away, and counts the members on it anew.
+// recount calls change, which brings or takes a node away, and counts the members on it again.
 func (s *State) recount(node string, change func()) {
 	var members []*Pod
 	if n := s.nodes.byName[node]; n != nil {

@@ -2,8 +2,8 @@ package cluster
 
 import "k8s.io/apimachinery/pkg/types"
 
-// facts are what a pod says that its gang's members must agree on, or that it must not say at all. They are
-// read once, when the pod's object comes.
+// facts are the fields of a pod that its gang's members must agree on, or that a member must not have. They are read
+// once, when the pod's object comes.
 type facts struct {
 	naming    string // how it names two gangs, "" if it does not
 	fault     string // what is wrong with its terms, "" for nothing
@@ -19,8 +19,8 @@ type facts struct {
 // they are asked for.
 type census[T comparable] struct {
 	count map[T]int
-	// first is the first member by name, other the first by name whose value is not that of first; nil if there is
-	// none, and both unless lost.
+	// first is the first member by name. other is the first by name whose value differs from the value of first. Both
+	// are nil if there is none, or if lost.
 	first, other *Pod
 	lost         bool
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// declaration is what one API's object says of a group.
+// declaration is the definition of a group in one API's object.
 type declaration struct {
 	resource eventlog.Resource
 	terms    terms
 	own      own
 	fault    string // what is wrong with it, "" for nothing
 	priority *int32
-	class    string      // a PriorityClass, looked at without a priority
+	class    string      // a PriorityClass, used if there is no priority
 	room     []minimumOf // minResources, by resource
 	parent   string      // the CompositePodGroup that it is below, "" for none
 	parts    parts
@@ -111,10 +111,9 @@ func roomOf(list v1.ResourceList) []minimumOf {
 	return room
 }
 
-// Lacks tells whether the cluster as a whole has too little free for the members that g still needs to
-// reach its minimum, and of what; or, before the first of them has a node, less than the group asks for in
-// minResources. It is a necessary condition only, so that a "lacks" is certain: free capacity is summed over all
-// nodes, however scattered.
+// Lacks reports whether the cluster as a whole has too little free for the members that g still needs to reach its
+// minimum, and the shortfall. Before the first of them has a node, it also compares with the group's minResources. True
+// is certain. False is not, because free capacity is summed over all nodes, however scattered.
 func (s *State) Lacks(g *Group) (Shortfall, bool) {
 	k := g.Lacking(gang.OnNodes)
 	if k <= 0 {
@@ -130,8 +129,8 @@ func (s *State) lacksOf(free *Capacity, g *Group, k int) (Shortfall, bool) {
 	return s.lacksRoom(free, g)
 }
 
-// LacksTogether tells whether the cluster as a whole has too little free for the gangs of c, of which all are needed,
-// and of what. It promises as little as Lacks.
+// LacksTogether reports whether the cluster as a whole has too little free for the gangs of c, all of which are needed,
+// and the shortfall. It promises as little as Lacks.
 func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 	if !c.NeedsAll() {
 		return Shortfall{}, false // which of them will be placed is not known
@@ -165,7 +164,7 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 	return worst, lacking
 }
 
-// needsOf is what g's ready members request.
+// needsOf returns the requests of g's ready members.
 func (s *State) needsOf(g *Group) []Requests {
 	if g.needs == nil {
 		var ready []*Pod

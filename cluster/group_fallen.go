@@ -10,8 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// What is remembered of a gang beyond what its pods and objects show: whether it had its minimum, and has not any more;
-// and in which domains it could not be placed.
+// The memory of a gang beyond its pods and objects: whether it had its minimum and does not have it now, and in which
+// domains it could not be placed.
 
 // Avoid notes that an attempt in a domain has failed, so that the next one looks elsewhere.
 func (g *Group) Avoid(domain string) {
@@ -20,20 +20,21 @@ func (g *Group) Avoid(domain string) {
 	}
 }
 
-// Avoids reports whether Avoid was told of the domain.
+// Avoids reports whether Avoid was called for the domain.
 func (g *Group) Avoids(domain string) bool {
 	_, known := slices.BinarySearch(g.avoided, domain)
 	return known
 }
 
-// AvoidNothing forgets what Avoid was told.
+// AvoidNothing takes back all calls of Avoid.
 func (g *Group) AvoidNothing() { g.avoided = nil }
 
-// startHistory forgets the members that the gang has lost, and those that ended well. With met it has its minimum: from
-// now on it needs those members that have their node for good by now, and no others. Without, it needs none.
+// startHistory forgets the members that the gang has lost, and the members that ended well. If met is true, the gang
+// has its minimum: from now on it needs the members that are bound or being bound now, and no others. Otherwise it
+// needs none.
 //
-// Those that ended well are forgotten only when the gang is over. Example: of 4 members of a
-// gang with minimum 3 two end well and one is lost. With the last one the gang has its minimum.
+// Members that ended well are forgotten only when the gang is over. Example: of 4 members of a gang with minimum 3 two
+// end well and one is lost. With the last one the gang has its minimum.
 func (g *Group) startHistory(met bool) {
 	g.counts.Succeeded, g.counts.Lost = 0, 0
 	g.judged = g.judged && g.parts == nil
@@ -49,7 +50,7 @@ func (g *Group) startHistory(met bool) {
 	}
 }
 
-// tallyNeeded counts p in or out of those that g needs and that have no node.
+// tallyNeeded adds or removes p in the count of needed members without a node.
 func (g *Group) tallyNeeded(p *Pod, sign int) {
 	if !p.needed || p.hasNode() {
 		return
@@ -60,7 +61,7 @@ func (g *Group) tallyNeeded(p *Pod, sign int) {
 	}
 }
 
-// hasNode reports whether the pod has its node for good and is not leaving it.
+// hasNode reports whether the pod is bound or being bound, and is not leaving its node.
 func (p *Pod) hasNode() bool { return p.Stage >= Binding && !p.leaving }
 
 // miss notes that a member goes that the gang needs, and that did not end well.
@@ -116,7 +117,7 @@ func (gs *Gangs) judgeFallen(g *Group) {
 	delete(gs.fallen, g)
 }
 
-// appendState appends what is known of gangs beyond what their pods and objects show.
+// appendState appends the memory of gangs beyond their pods and objects.
 func (gs *Gangs) appendState(dst []byte) []byte {
 	var met []*Group
 	// any order: sorted right below

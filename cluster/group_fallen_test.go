@@ -199,7 +199,7 @@ func TestAGangThatWasOnlyAskedToGoIsNotForgotten(t *testing.T) {
 	s.Evicting(s.Pods().Get("a-1"))
 	s.Evicting(s.Pods().Get("a-2"))
 	s.Staying(s.Pods().Get("a-2"))
-	if n, guarded := s.Gangs().Named("ml", group).CanSpare(); !guarded || n != 0 {
+	if n, guarded := s.Gangs().Named("ml", group).CanLose(); !guarded || n != 0 {
 		t.Errorf("%d can be spared, guarded: %t", n, guarded)
 	}
 	s.Evicting(s.Pods().Get("a-2"))

@@ -10,9 +10,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Fault says what is wrong with what an object says of gangs, by itself and whatever else there is; "" for nothing. The
-// gangs of such an object are refused: a reader of files that people wrote can say so earlier. For example: "has
-// annotation rollcall.dev/topology-required \",\": want a list of …".
+// Fault returns the fault in an object that defines gangs, seen by itself, "" for none. The gangs of such an object are
+// refused. A reader of files that people wrote can report the fault earlier. For example: "has annotation
+// rollcall.dev/topology-required \",\": want a list of …".
 func Fault(res eventlog.Resource, obj eventlog.Object) string {
 	switch o := obj.(type) {
 	case *v1.Pod:

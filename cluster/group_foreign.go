@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// This file reads the PodGroups of Volcano and of the KAI Scheduler. What of them is carried out, what is passed over
-// and what is refused is in docs/GANGS.md.
+// This file reads the PodGroups of Volcano and of the KAI Scheduler. docs/GANGS.md has the fields that Rollcall carries
+// out, ignores, and refuses.
 
 // GroupResources returns the resources whose objects declare gangs, in order of precedence: of several objects of one
 // name the first one counts.
@@ -52,7 +52,7 @@ func (r *annotations) volcano(d *declaration, spec *volcano.PodGroupSpec) {
 	}
 }
 
-// networkTopology refuses a topology that must be kept; a soft one is passed over. Without a tier none is asked for.
+// networkTopology refuses a topology that must be kept, and ignores a soft one. Without a tier none is asked for.
 func (r *annotations) networkTopology(field string, t *volcano.NetworkTopology) {
 	if t == nil {
 		return
@@ -99,7 +99,7 @@ func (r *annotations) kai(d *declaration, spec *kai.PodGroupSpec) {
 	}
 }
 
-// subGroups reads the parts of a PodGroup of KAI, all of which are needed: the minimum is what they need together.
+// subGroups reads the parts of a PodGroup of KAI, all of which are needed: the minimum is the sum of their minimums.
 func (r *annotations) subGroups(d *declaration, all []kai.SubGroup) {
 	d.parts.label = kai.SubGroupLabel
 	sum, known := 0, make(map[string]bool, len(all)) // objects may have tens of thousands
@@ -131,7 +131,7 @@ func (r *annotations) subGroups(d *declaration, all []kai.SubGroup) {
 	d.terms.min = sum
 }
 
-// kaiTopology faults levels that name no label of nodes, and those without a Topology, which KAI passes over.
+// kaiTopology reports levels that name no label of nodes, and levels without a Topology, which KAI ignores.
 func (r *annotations) kaiTopology(field string, t *kai.TopologyConstraint) {
 	for _, level := range [...]struct{ name, label string }{
 		{"requiredTopologyLevel", t.RequiredTopologyLevel}, {"preferredTopologyLevel", t.PreferredTopologyLevel},
@@ -147,7 +147,7 @@ func (r *annotations) kaiTopology(field string, t *kai.TopologyConstraint) {
 	}
 }
 
-// topology adds labels to what Rollcall's annotations ask for, unless those are faulty.
+// topology adds labels to the ones in Rollcall's annotations, unless these have a fault.
 func (o *own) topology(required, preferred string) {
 	if o.fault == "" {
 		o.required, o.preferred = withKey(o.required, required), withKey(o.preferred, preferred)
@@ -169,8 +169,8 @@ func (r *annotations) atLeastZero(field string, n int32) {
 	}
 }
 
-// WithoutQuotaNames returns the amounts without those that only a ResourceQuota knows, such as limits.cpu and
-// count/pods. Volcano's controllers write them into minResources beside what nodes offer.
+// WithoutQuotaNames returns the amounts without names that only a ResourceQuota uses, such as limits.cpu and
+// count/pods. Volcano's controllers write them into minResources beside resources of nodes.
 func WithoutQuotaNames(list v1.ResourceList) v1.ResourceList {
 	plain := v1.ResourceList{}
 	// any order: each by itself

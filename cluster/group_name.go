@@ -15,8 +15,8 @@ import (
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
-// The labels and annotations of other projects that name a pod's gang or say what its members ask for.
-// docs/GANGS.md has what each means here.
+// The labels and annotations of other projects that name a pod's gang or define its minimum. docs/GANGS.md has their
+// meaning here.
 const (
 	sigsNameLabel = "pod-group.scheduling.sigs.k8s.io" // scheduler-plugins before v0.22, and Koordinator
 
@@ -42,8 +42,7 @@ const (
 // naming is one of the ways in which a pod names its gang.
 type naming struct {
 	kind, key string
-	// minimum is the annotation by which members of a gang that is named so say how many they are to be; "" if
-	// only a PodGroup can.
+	// minimum is the annotation with which members of such a gang define its minimum, "" if only a PodGroup can.
 	minimum string
 }
 
@@ -111,8 +110,8 @@ func namingOf(pod *v1.Pod) *naming {
 	return nil
 }
 
-// MinimumAnnotation returns the annotation by which the members of a gang that is named as pod names its own may
-// say how many they are to be, so that it needs no PodGroup; "" if there is none.
+// MinimumAnnotation returns the annotation with which members can define the minimum of a gang, if the gang is named as
+// pod names its own. Such a gang needs no PodGroup. It returns "" if there is none.
 func MinimumAnnotation(pod *v1.Pod) string {
 	if n := namingOf(pod); n != nil {
 		return n.minimum

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// own is what the object of a gang, or a member, says in Rollcall's own annotations, whoever gives the minimum. Two
-// members agree if theirs are equal. The zero value says nothing.
+// own has the values of Rollcall's own annotations, of a gang's object or of a member. It does not matter who gives the
+// minimum. Two members agree if theirs are equal. The zero value has none.
 type own struct {
 	below     string // Keep or Evict: the rest, when the gang falls below its minimum
 	required  string // labels of nodes, joined by commas, of each of which all members' nodes have one value
@@ -19,7 +19,7 @@ type own struct {
 	fault     string // what is wrong with one of the annotations; nothing else is said then
 }
 
-// OwnAnnotations are Rollcall's own, by which PodGroups and members say more of a gang.
+// OwnAnnotations are Rollcall's own annotations for PodGroups and members.
 func OwnAnnotations() []string { return []string{belowMinimum, topologyRequired, topologyPreferred} }
 
 func ownOf(values map[string]string) own {
@@ -58,7 +58,7 @@ func (r *annotations) labelKeys(key string) string {
 	return strings.Join(keys, ",")
 }
 
-// requireAlso adds the topology constraints of a PodGroup of scheduling.k8s.io to those of its annotation.
+// requireAlso adds the topology constraints of a PodGroup of scheduling.k8s.io to the constraints of its annotation.
 func (o *own) requireAlso(constraints *schedulingv1beta1.PodGroupSchedulingConstraints) {
 	if constraints == nil || o.fault != "" {
 		return
@@ -86,8 +86,8 @@ func (o *own) requireAlso(constraints *schedulingv1beta1.PodGroupSchedulingConst
 	o.required = strings.Join(keys, ",")
 }
 
-// said is what holds for the gang: what its object says, and what its members do where that says nothing. If members
-// contradict each other it is the most that any of them asks for; the gang is refused then.
+// said returns the values for the gang: from its object, and from its members where the object has none. If members
+// contradict each other it is the most that any of them asks for. The gang is refused then.
 func (g *Group) said() own {
 	var most own
 	// any order: the greatest is found
@@ -116,7 +116,7 @@ func (o own) compare(p own) int {
 	)
 }
 
-// asked returns what holds for the gang, by whoever gives its minimum and by Rollcall's own annotations.
+// asked returns the terms of the gang, from whichever source gives its minimum, and from Rollcall's own annotations.
 func (g *Group) asked() terms {
 	t, o := g.declaredTerms(), g.said()
 	t.evict, t.required, t.preferred = o.below == "Evict", o.required, o.preferred
@@ -166,7 +166,7 @@ func (g *Group) judgeOwn() string {
 	return ""
 }
 
-// String is how a contradiction names what is said.
+// String returns the values as messages about a contradiction show them.
 func (o own) String() string {
 	var parts []string
 	for _, row := range [...]struct{ key, value string }{

@@ -12,11 +12,11 @@ import (
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
-// parts are what a gang needs of its members by the value of a label. No two have one value, and they are sorted by it.
-// A gang has its minimum with any of its members: so parts are only kept if whatever members are taken for it has
-// enough of each, which judgeParts finds out. Example: of the minimum 3, which is 1 of ps and 2 of worker, there are 1
-// ps and 2 workers. With 3 workers the gang is refused, because these alone would be enough. With 2 of them on nodes it
-// needs one more: the ps alone, or a third worker alone, would be placed; of both it is refused.
+// parts are a gang's needs by the value of a member label. The values differ, and are sorted. A gang has its minimum
+// with any of its members. So parts are only satisfied if every choice of members for the minimum has enough of each
+// part, which judgeParts finds out. Example: the minimum 3 is 1 of ps and 2 of worker, and there are 1 ps and 2
+// workers. With 3 workers the gang is refused, because these alone would be enough. With 2 of them on nodes it needs
+// one more, and a third worker could be placed without the ps, so the gang is refused as well.
 type parts struct {
 	label string // of pods
 	each  []part
@@ -43,11 +43,11 @@ func (p *parts) of(m *Pod) (i int, ok bool) {
 	})
 }
 
-// partCount counts members of a part: those that have their nodes for good, and those that can be chosen for what the
-// gang needs more, because they wait on nodes, or a cycle could place them.
+// partCount counts members of a part. placed are bound or being bound. open can be chosen for the rest of the minimum:
+// they wait on nodes, or a cycle could place them.
 type partCount struct{ placed, open int }
 
-// memberParts are the values by which parts are told apart.
+// memberParts are the values that distinguish parts.
 type memberParts struct {
 	task, subGroup string // labels
 	role           string // the annotation that Volcano reads before the label of the task
@@ -79,13 +79,13 @@ func (g *Group) judgeParts() string {
 	}
 	d, ended := &g.declarations[0], g.counts.Succeeded
 	lacking := d.terms.min - g.counts.Placed() - ended
-	spare := g.open - lacking
-	if lacking <= 0 || spare < 0 {
+	surplus := g.open - lacking
+	if lacking <= 0 || surplus < 0 {
 		return ""
 	}
 	for i, p := range d.parts.each {
 		c := g.parts[i]
-		if fewest := c.placed + max(0, c.open-spare); fewest+ended < p.min {
+		if fewest := c.placed + max(0, c.open-surplus); fewest+ended < p.min {
 			return fmt.Sprintf("%s %s has %s %d: more members could be placed than its minimum %d takes, which would "+
 				"do without these; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min)
 		}
@@ -96,7 +96,7 @@ func (g *Group) judgeParts() string {
 // RefusedForParts reports whether the gang is refused for nothing but its parts, so that its minimum is known.
 func (g *Group) RefusedForParts() bool { return g.Refusal() != "" && g.forParts }
 
-// countParts counts the members anew: the gang's object has come, changed or gone.
+// countParts counts the members again: the gang's object has come, changed or gone.
 func (gs *Gangs) countParts(g *Group) {
 	g.parts, g.open = nil, 0
 	if len(g.declarations) == 0 || len(g.declarations[0].parts.each) == 0 {

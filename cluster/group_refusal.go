@@ -38,9 +38,9 @@ func (g *Group) strike(p *Pod) {
 	g.schedulers.remove(p, schedulerFact)
 }
 
-// Refusal says what the gang's members and its object contradict each other in, naming both sides; "" for
-// nothing. A gang with a contradiction is not scheduled: what was meant is not known. The text follows from
-// what is there now, in whatever order it came.
+// Refusal returns the contradiction between the gang's members and its object, naming both sides, "" for none. A gang
+// with a contradiction is not scheduled, because its intention is not known. The text follows from the present objects,
+// in whatever order they came.
 func (g *Group) Refusal() string {
 	if !g.judged {
 		g.refusal, g.judged, g.forParts = g.judge(), true, false
@@ -71,7 +71,7 @@ func (g *Group) judgeNames() string {
 	return p.name() + " " + p.facts.naming
 }
 
-// judgeTerms looks at what the object says if there is an object, and else at the members'.
+// judgeTerms checks the object's fields if there is an object, and else the members' fields.
 func (g *Group) judgeTerms() string {
 	if len(g.declarations) > 0 {
 		d := &g.declarations[0]
@@ -121,7 +121,7 @@ func (g *Group) judgeTotal() string {
 	return fmt.Sprintf("its minimum %d is above its total %d: %s", t.min, t.total, who)
 }
 
-// judgePriorities: without a priority of its own the gang has that of its members, which must be one.
+// judgePriorities: without a priority of its own the gang has the priority of its members, which must be one.
 func (g *Group) judgePriorities() string {
 	if len(g.priorities.count) < 2 {
 		return ""
@@ -148,5 +148,5 @@ func (g *Group) judgeSchedulers() string {
 		a.name(), quoted(a.facts.scheduler), b.name(), quoted(b.facts.scheduler))
 }
 
-// name is how a message names the pod.
+// name returns the pod's name in messages.
 func (p *Pod) name() string { return "pod " + p.Object.Namespace + "/" + p.Object.Name }

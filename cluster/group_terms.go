@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// Mode is what a gang does with members that have found a node while another finds none.
+// Mode is a gang's treatment of members that have found a node while another finds none.
 type Mode uint8
 
 const (
@@ -29,8 +29,8 @@ const (
 // String is as Koordinator writes it.
 func (m Mode) String() string { return [...]string{"Strict", "NonStrict"}[m] }
 
-// terms are what a member says of its gang, for want of a PodGroup. Two members agree if their terms are equal.
-// The zero value says nothing.
+// terms are the terms of a gang in a member's fields, used without a PodGroup. Two members agree if their terms are
+// equal. The zero value has none.
 type terms struct {
 	by        string // the annotation that gives the minimum
 	min       int    // at least 1
@@ -44,7 +44,7 @@ type terms struct {
 	preferred string
 }
 
-// compare orders terms, those that ask for more last.
+// compare orders terms, the ones that ask for more last.
 func (t terms) compare(u terms) int {
 	return cmp.Or(
 		cmp.Compare(t.min, u.min),
@@ -57,7 +57,7 @@ func (t terms) compare(u terms) int {
 	)
 }
 
-// String is how a contradiction names the terms.
+// String returns the terms as messages about a contradiction show them.
 func (t terms) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d", t.by, t.min)
@@ -79,8 +79,7 @@ func (t terms) String() string {
 	return b.String()
 }
 
-// termsOf reads what a member says of its gang. fault says what is wrong with it, "" for nothing; terms with a
-// fault mean nothing.
+// termsOf reads a member's terms for its gang. fault is a fault in them, "" for none. Terms with a fault mean nothing.
 func termsOf(pod *v1.Pod, name types.NamespacedName) (t terms, fault string) {
 	r := annotations{values: pod.Annotations}
 	var kinds []terms
@@ -205,7 +204,7 @@ func (r *annotations) gangs(own types.NamespacedName) string {
 	return strings.Join(names, ",")
 }
 
-// quoted is how messages show a value from an object: quoted, and cut if it is long.
+// quoted returns a value from an object for messages: quoted, and cut if it is long.
 func quoted(value string) string { return strconv.Quote(abridged(value)) }
 
 func abridged(value string) string {

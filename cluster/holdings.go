@@ -12,7 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// holdings are what the pods with a node hold, by the priority that each of them is counted with: see PriorityOf.
+// holdings are the amounts that the pods with a node hold, by the priority that counts for each of them: see
+// PriorityOf.
 type holdings struct {
 	pods map[int32]int
 	sums map[int32]*Capacity
@@ -22,7 +23,7 @@ type holdings struct {
 func (s *State) countIn(p *Pod) {
 	p.countedPriority = s.gangs.PriorityOf(p.Object)
 	if p.countedPriority < s.LowestPriority() {
-		s.record.note(RoomFreed) // what all pods with a node hold is in the way no more
+		s.record.note(RoomFreed) // the amounts of all pods with a node do not count from now on
 	}
 	s.holdings.add(p.countedPriority, p.info, +1)
 }
@@ -97,9 +98,9 @@ func (s *State) LowestPriority() int32 {
 	return lowest
 }
 
-// MayMakeRoom reports whether the nodes together could have what g, or those that it is admitted with, still need if
-// all pods of lower priority had gone. False is certain, as with Lacks. g is not NonStrict: waiting members of such a
-// gang keep their nodes, and a lack of room delays none of its attempts. See also room.Table.MayMakeRoom.
+// MayMakeRoom reports whether the nodes together could have the rest of g's needs, or of its unit's, if all pods of
+// lower priority had gone. False is certain, as with Lacks. g is not NonStrict: waiting members of such a gang keep
+// their nodes, and a lack of room delays none of its attempts. See also room.Table.MayMakeRoom.
 func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	if s.LowestPriority() >= priority || !g.MayPreempt() {
 		return false
@@ -110,7 +111,7 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	return !lacks
 }
 
-// freeFor returns what all nodes together would have free if all pods of lower priority had gone. It is not to be
+// freeFor returns the free amounts of all nodes together if all pods of lower priority had gone. It must not be
 // changed.
 func (s *State) freeFor(priority int32) *Capacity {
 	if s.LowestPriority() >= priority {
@@ -151,8 +152,8 @@ func (s *State) MayBeFree(name v1.ResourceName, amount int64, priority int32) bo
 	return !offered || amount <= free
 }
 
-// LeastOf tells each resource of which the members that g lacks to have its minimum request some, and how much at the
-// least, also if members that wait give their nodes back or keep them.
+// LeastOf calls each with the least amounts that the missing members of g's minimum request. It does so for every
+// resource of which they request some. The amounts hold whether waiting members give their nodes back or keep them.
 func (s *State) LeastOf(g *Group, each func(resource v1.ResourceName, amount int64)) (longest time.Duration) {
 	k := max(0, min(g.Lacking(gang.OnNodes), g.Lacking(gang.Assigned)))
 	needs := s.needsOf(g)
@@ -167,8 +168,8 @@ func (s *State) LeastOf(g *Group, each func(resource v1.ResourceName, amount int
 // RequestsOf returns the requests of the ready members of g, resource by resource. The slice must not be changed.
 func (s *State) RequestsOf(g *Group) []Requests { return s.needsOf(g) }
 
-// WantsMoreThan reports whether g asks in minResources, before the first of its members has its node for good, for more
-// than those of the given pods request that are its own.
+// WantsMoreThan reports whether the minResources of g, before the first of its members is bound or being bound, exceed
+// the requests of its own pods among the given ones.
 func (s *State) WantsMoreThan(g *Group, pods []*Pod) bool {
 	if len(g.declarations) == 0 || g.Placed() > 0 {
 		return false

@@ -57,10 +57,10 @@ func (f *Informers) Factory() informers.SharedInformerFactory { return f.factory
 // CSI returns the manager of CSINodes for a plugin's Handle.
 func (f *Informers) CSI() fwk.CSIManager { return f.csi }
 
-// Upsert stores an object and tells the registered handlers, in the order of their registration. It returns
-// what plugins saw before, nil if nothing. What decisions assumed of a volume or claim gives way to an object
-// with another content (see AssumeVolumes); if it does not, no handler is told. It is an error if res is none
-// of eventlog's resources or obj is of another type; then nothing has changed.
+// Upsert stores an object and calls the registered handlers, in the order of their registration. It returns the object
+// that plugins saw before, nil if there was none. Assumptions of decisions about a volume or claim give way to an
+// object with another content (see AssumeVolumes). If the content is the same, no handler is called. It fails if res is
+// none of eventlog's resources or obj has another type. Then nothing has changed.
 func (f *Informers) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
 	informer, ok := f.factory.byResource[res]
 	if !ok {
@@ -79,8 +79,8 @@ func (f *Informers) Upsert(res eventlog.Resource, obj eventlog.Object) (old even
 	return old, nil
 }
 
-// Delete takes an object out and tells the registered handlers. It returns what plugins saw before, nil if
-// there was no such object.
+// Delete takes an object out and calls the registered handlers. It returns the object that plugins saw before, nil if
+// there was none.
 func (f *Informers) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
 	informer, ok := f.factory.byResource[res]
 	if !ok {
@@ -108,9 +108,9 @@ func (f *Informers) List(res eventlog.Resource) []eventlog.Object {
 	return informer.store.objects()
 }
 
-// AppendState appends the canonical form of all objects but pods, nodes and those of devices.State: by resource,
-// namespace, name, each as it was logged, then what decisions assumed of volumes. Equal states give equal bytes
-// whatever way they came about, and restore makes the state of them again.
+// AppendState appends the canonical form of all objects, without pods, nodes and the objects of devices.State. They are
+// sorted by resource, namespace and name, each as it was logged. Then it appends the assumptions of decisions about
+// volumes. Equal states give equal bytes, whatever their histories. restore reads them.
 func (f *Informers) AppendState(dst []byte) []byte {
 	for _, res := range f.names {
 		if encodedElsewhere(res) {

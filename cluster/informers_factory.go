@@ -91,8 +91,8 @@ func (f *logFactory) WaitForCacheSyncWithContext(context.Context) cache.SyncResu
 	return cache.SyncResult{Synced: synced}
 }
 
-// ForResource implements informers.SharedInformerFactory for the resources that the log carries. Objects of those that
-// the configuration declares are *unstructured.Unstructured.
+// ForResource implements informers.SharedInformerFactory for the resources that the log carries. Objects of resources
+// that the configuration declares are *unstructured.Unstructured.
 func (f *logFactory) ForResource(gvr schema.GroupVersionResource) (informers.GenericInformer, error) {
 	if own, err := f.own(gvr); own != nil || err != nil {
 		return own, err

@@ -76,7 +76,7 @@ func (i *logInformer) accepts(obj eventlog.Object) error {
 	return nil
 }
 
-// put stores obj and tells the handlers; it returns what it replaced.
+// put stores obj and calls the handlers. It returns the object that it replaced.
 func (i *logInformer) put(obj eventlog.Object) (eventlog.Object, error) {
 	old, err := i.store.put(obj)
 	if err != nil {
@@ -110,8 +110,7 @@ func (i *logInformer) registered() []*logRegistration {
 	return i.handlers
 }
 
-// AddEventHandler implements cache.SharedInformer: the objects that are there are added, in order, before
-// it returns.
+// AddEventHandler implements cache.SharedInformer. It adds the present objects, in order, before it returns.
 func (i *logInformer) AddEventHandler(
 	handler cache.ResourceEventHandler,
 ) (cache.ResourceEventHandlerRegistration, error) {

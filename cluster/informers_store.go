@@ -18,16 +18,16 @@ import (
 // ErrLogFed is returned to a plugin that tries to change what the informers hold: only entries do.
 var ErrLogFed = errors.New("informers are fed from the log: only entries change what they hold")
 
-// objectStore holds the objects of one resource. It is a cache.Indexer whose every list is sorted by
-// namespace, then name: client-go's own lists in map order, and the order reaches decisions (of two
-// volumes that fit equally well, the first one is taken).
+// objectStore has the objects of one resource. It is a cache.Indexer whose lists are sorted by namespace, then name.
+// client-go lists in map order, and the order reaches decisions: of two volumes that fit equally well, the first one is
+// taken.
 //
-// A put or remove costs a map operation and an append; the order is made when it is asked for, out of what
-// changed since. Any number of readers may run beside each other, and beside one writer.
+// A put or remove costs a map operation and an append. The order is made on demand, from the changes since the last
+// time. Any number of readers may run beside each other, and beside one writer.
 type objectStore struct {
 	mu      sync.RWMutex
 	entries map[types.NamespacedName]*storedObject
-	// ordered is sorted and holds the entries up to the last sortAdded; added those that came later, in any
+	// ordered is sorted and has the entries up to the last sortAdded. added has the entries that came later, in any
 	// order. gone counts the removed entries that are still in either.
 	ordered, added []*storedObject
 	gone           int
@@ -46,7 +46,7 @@ type storeIndex struct {
 	sets   map[string]*indexSet
 }
 
-// indexSet holds the objects that have one indexed value; ordered is nil if it must be made anew.
+// indexSet has the objects with one indexed value. ordered is nil if it must be made again.
 type indexSet struct {
 	members map[*storedObject]struct{}
 	ordered []*storedObject
@@ -87,7 +87,7 @@ func compareStored(a, b *storedObject) int {
 	)
 }
 
-// put stores obj and returns what it replaced, nil if nothing. On an error nothing has changed.
+// put stores obj and returns the object that it replaced, nil if there was none. On an error nothing has changed.
 func (s *objectStore) put(obj eventlog.Object) (eventlog.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func mergeStored(a, b []*storedObject) []*storedObject {
 	return append(append(out, a...), b...)
 }
 
-// indexMove is what a change of an object means for one index.
+// indexMove is the effect of an object's change on one index.
 type indexMove struct {
 	index       *storeIndex
 	leave, join []string
@@ -426,8 +426,8 @@ func (s *objectStore) GetIndexers() cache.Indexers {
 	return out
 }
 
-// AddIndexers implements cache.Indexer. What is stored already is indexed too. A name that is taken, or an
-// object that an index function refuses, is an error, and then none is added.
+// AddIndexers implements cache.Indexer. Stored objects are indexed too. A name that is taken, or an object that an
+// index function refuses, is an error, and then none is added.
 func (s *objectStore) AddIndexers(newIndexers cache.Indexers) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

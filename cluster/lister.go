@@ -21,8 +21,8 @@ func (s *State) StorageInfos() fwk.StorageInfoLister { return s.nodes }
 // PodGroups implements fwk.SharedLister.
 func (s *State) PodGroups() fwk.PodGroupLister { return podGroupLister{s} }
 
-// PodGroupStates implements fwk.SharedLister. Its states are those of kube-scheduler's own gang plugin
-// (feature gate GenericWorkload), which does not run here: every Get fails.
+// PodGroupStates implements fwk.SharedLister. Its states belong to kube-scheduler's own gang plugin (feature gate
+// GenericWorkload), which does not run here: every Get fails.
 func (s *State) PodGroupStates() fwk.PodGroupStateLister { return noPodGroupStates{} }
 
 // CompositePodGroupStates implements fwk.SharedLister; see PodGroupStates.

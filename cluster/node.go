@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// UpsertNode takes in a node and returns the object that was there before, nil if none did.
+// UpsertNode takes in a node and returns the object before it, nil if there was none.
 func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 	if _, err := s.informers.Upsert(eventlog.Nodes, obj); err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (s *State) DeleteNode(name string) (old *v1.Node) {
 	return old
 }
 
-// Overcommitted reports whether the node that p is booked on has, by now, less of something that p requests than
-// all its pods request together: it shrank, or another one of its name took its place.
+// Overcommitted reports whether p's node has less of some resource than all its pods request together, if p requests
+// that resource. The node shrank, or another one of its name took its place.
 func (s *State) Overcommitted(p *Pod) bool {
 	n, ok := s.nodes.byName[p.Node]
 	if !ok || !n.exists {

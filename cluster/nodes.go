@@ -162,9 +162,9 @@ func (ns *Nodes) at(name string) *node {
 	return n
 }
 
-// countImages and dropImages keep, for ImageLocality, how many nodes have each image, as kube-scheduler's
-// cache does in addNodeImageStates and removeNodeImageStates; NumNodes is kept up at once because plugins
-// read the live NodeInfo and not a copy.
+// countImages and dropImages count, for ImageLocality, how many nodes have each image, as kube-scheduler's cache does
+// in addNodeImageStates and removeNodeImageStates. NumNodes is updated at once, because plugins read the live NodeInfo
+// and not a copy.
 func (ns *Nodes) countImages(obj *v1.Node, info *framework.NodeInfo) {
 	states := make(map[string]*fwk.ImageStateSummary)
 	for _, image := range obj.Status.Images {

@@ -15,15 +15,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// MostAmount is the most of a resource that a node can offer, in the resource's base unit; of cpu in thousandths of a
-// core. 8,000 pods that request as much add up to what an int64 holds.
+// MostAmount is the most of a resource that a node can offer, in the resource's base unit; for cpu in thousandths of a
+// core. 8,000 pods that request as much fit into an int64.
 const MostAmount = 1 << 50
 
 // maxLife is the longest that a pod can declare to hold its resources: no time of a log plus so much leaves the range
 // of a log's time.
 const maxLife = 100 * 365 * 24 * time.Hour
 
-// mostSum is where sums of amounts end: more is as good as that.
+// mostSum is the limit of sums of amounts: larger sums are cut to it.
 const mostSum = 1 << 62
 
 var (
@@ -33,9 +33,9 @@ var (
 	muchCPU      = *resource.NewMilliQuantity(MostAmount>>10, resource.DecimalSI)
 )
 
-// BoundNumbers returns the object with numbers that can be computed with: itself if all are. What a node offers is
-// limited to 0 and MostAmount. A pod that requests less than nothing of a resource, or more than MostAmount in all,
-// requests more than any node offers: so it fits nowhere, and where it is already nothing else fits.
+// BoundNumbers returns the object with numbers that can be computed with: itself if all are. A node's amounts are
+// limited to the range from 0 to MostAmount. A pod with a negative request, or with a sum above MostAmount, gets a
+// request that exceeds every node. So it fits nowhere. If it is already on a node, nothing else fits there.
 func BoundNumbers(obj eventlog.Object) eventlog.Object {
 	switch o := obj.(type) {
 	case *v1.Pod:
@@ -142,8 +142,8 @@ func podLists(pod *v1.Pod, each func(v1.ResourceList) bool) bool {
 	return each(pod.Status.AllocatedResources) && (pod.Status.Resources == nil || requirements(pod.Status.Resources))
 }
 
-// boundPod looks at each amount first: if none is above a thousandth of what is allowed, nor below 0, and there are not
-// thousands of them, all is well.
+// boundPod checks each amount first. All is well if none is above a thousandth of the limit or below 0, and there are
+// not thousands of them.
 func boundPod(pod *v1.Pod) *v1.Pod {
 	lists := 0
 	small := podLists(pod, func(list v1.ResourceList) bool {
@@ -188,8 +188,8 @@ func boundPod(pod *v1.Pod) *v1.Pod {
 	return requestTooMuch(pod, slices.Sorted(maps.Keys(wrong)))
 }
 
-// requestTooMuch returns the pod with a request, in its first container and for the pod as a whole if that has
-// requests, of more than any node has of each of the resources, and with no other amount of them.
+// requestTooMuch returns the pod with a request of more than any node has of each of the resources, and with no other
+// amount of them. The request is in its first container, and for the pod as a whole if that has requests.
 func requestTooMuch(pod *v1.Pod, names []v1.ResourceName) *v1.Pod {
 	bounded := pod.DeepCopy()
 	for _, name := range names {
@@ -244,7 +244,7 @@ func KeepPorts(info fwk.NodeInfo, gone *v1.Pod) {
 	}
 }
 
-// declaredLife is how long a pod declares to hold its resources, 0 if it does not say.
+// declaredLife is the time for which a pod declares to hold its resources, 0 if it does not.
 func declaredLife(pod *v1.Pod) time.Duration {
 	life, _ := DeclaredDuration(pod)
 	return min(life, maxLife)

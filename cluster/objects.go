@@ -9,9 +9,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Objects returns every object that is there, those of plugins' resources first, by resource, namespace and name, each
-// as its last entry said: what decisions assumed of volumes and claims is not in them, and a pod that a decision has
-// given a node has it only once it is known to be bound. Finished pods are gone. The objects must not be changed.
+// Objects returns every present object as its last entry has it. First come the resources of plugins, then the others,
+// each by resource, namespace and name. Assumptions of decisions about volumes and claims are not in them. A pod that a
+// decision has given a node has it only once the bind is known. Finished pods are gone. The objects must not be
+// changed.
 func (s *State) Objects() iter.Seq2[eventlog.Resource, eventlog.Object] {
 	return func(yield func(eventlog.Resource, eventlog.Object) bool) {
 		for _, own := range s.informers.own {

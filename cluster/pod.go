@@ -15,16 +15,16 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// discard is where upstream's types log to: the core's log is the log.
+// discard is the logger for upstream's types. The core has no other log than the event log.
 var discard = klog.TODO().V(100)
 
-// Stage is how far a pod has come.
+// Stage is the progress of a pod.
 type Stage uint8
 
 const (
 	// Pending: the pod has no node.
 	Pending Stage = iota
-	// Waiting: a decision holds the pod on a node until Permit lets it go on.
+	// Waiting: a decision holds the pod on a node until Permit allows it.
 	Waiting
 	// Binding: a decision has given the pod its node; whether it is bound is not known yet.
 	Binding
@@ -39,11 +39,11 @@ func (s Stage) String() string { return [...]string{"Pending", "Waiting", "Bindi
 type Pod struct {
 	// Object is the pod as its last entry said; while it waits or is being bound its spec.nodeName is empty.
 	Object *v1.Pod
-	// Stage is how far it has come.
+	// Stage is its progress.
 	Stage Stage
-	// Node is where it holds capacity, "" while Pending.
+	// Node is the node on which it holds capacity, "" while Pending.
 	Node string
-	// Since is when it got that node, or, of a pod that waited there, when it was allowed; 0 without a node.
+	// Since is the time at which it got that node, or was allowed if it waited there; 0 without a node.
 	Since eventlog.Time
 	// Volumes are the claims that its placement binds to volumes, while it is Waiting or Binding.
 	Volumes []eventlog.VolumeClaim
@@ -91,9 +91,9 @@ func (p *Pod) groupName() string {
 	return p.Group.Name
 }
 
-// UpsertPod takes in a pod that is not finished, and returns the object that was there before, nil if none
-// did. What it means for the pod's place: an object with a node name makes it Bound there, whatever
-// was assumed before; an object without one leaves the stage as it is.
+// UpsertPod takes in a pod that is not finished, and returns the object before it, nil if there was none. An object
+// with a node name makes the pod Bound there, whatever was assumed before. An object without one leaves the stage as it
+// is.
 func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 	name := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}
 	if uid, ok := s.pods.byName[name]; ok && uid != obj.UID {
@@ -190,7 +190,7 @@ func (s *State) noteMoved(uid types.UID) {
 	}
 }
 
-// enter has the pod come to a stage, and ends its wait if it waits no more.
+// enter sets the pod's stage, and ends its wait if it does not wait in that stage.
 func (s *State) enter(p *Pod, stage Stage) {
 	if stage != Waiting {
 		s.waits.release(p.Object.UID)

@@ -5,7 +5,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// recentPlain is how many different requests are compared with those of a pod that comes.
+// recentPlain is the number of different requests that are compared with the requests of a new pod.
 const recentPlain = 32
 
 // plainPods are pods of which one requests what a pod that comes may well request too: the last ones that requested
@@ -16,8 +16,8 @@ type plainPods struct {
 	last  int // where the one was found that was found last
 }
 
-// isPlain reports whether what NewPodInfo finds out about the pod depends on nothing but its containers' requests: it
-// has no affinity, no init containers, no overhead, no resources or claims as a whole, and none that its status tells.
+// isPlain reports whether NewPodInfo's results for the pod depend on its containers' requests alone. Such a pod has no
+// affinity, no init containers, no overhead, and no resources or claims as a whole or in its status.
 func isPlain(pod *v1.Pod) bool {
 	spec, status := &pod.Spec, &pod.Status
 	return spec.Affinity == nil && len(spec.InitContainers) == 0 && len(spec.Overhead) == 0 && spec.Resources == nil &&

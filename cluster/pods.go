@@ -35,8 +35,8 @@ func (ps *Pods) Len() int { return len(ps.byUID) }
 // All returns every pod, by namespace, name and UID.
 func (ps *Pods) All() []*Pod { return ps.That(func(*Pod) bool { return true }) }
 
-// That returns the pods of which is says true, by namespace, name and UID. It is asked of all, in any order. Where
-// few of many are wanted, that takes a fraction of the time of AllPods, which sorts them all.
+// That returns the pods for which is returns true, by namespace, name and UID. is is called for all pods, in any order.
+// If few pods are wanted, this takes a fraction of the time of All, which sorts them all.
 func (ps *Pods) That(is func(*Pod) bool) []*Pod {
 	var pods []*Pod
 	// any order: sorted right below
@@ -57,9 +57,9 @@ func (ps *Pods) Leaves(uid types.UID) bool {
 	return p == nil || p.Object.DeletionTimestamp != nil || p.evicted
 }
 
-// newInfo is framework.NewPodInfo with the requests summed up. That sum is most of what it costs to take a pod in,
-// and many pods mostly request the same, as members of a gang do: then it is that of the pod before.
-// It is never written to, like all of a PodInfo but its Pod.
+// newInfo is framework.NewPodInfo with the requests summed up. That sum is most of the cost of a new pod, and many pods
+// request the same, as members of a gang do. Then the new pod shares the sum with the pod before. Only the Pod of a
+// PodInfo is ever written.
 func (ps *Pods) newInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 	if !isPlain(pod) {
 		return framework.NewPodInfo(pod)

@@ -16,13 +16,13 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// Restore reads what AppendState wrote into s, which must be as New made it, but for handlers and indexes on
-// its informers: those are told of every object as if it were logged just now. They hear of what others refer
-// to first: groups and so on by resource, namespace and name; volumes and devices, with what decisions assumed of them;
-// nodes; pods. After an error s is of no use.
+// Restore reads the output of AppendState into s. s must be as New made it, but its informers may have handlers and
+// indexes: these receive every object as if it were logged just now. The order puts referenced objects first: groups
+// and so on by resource, namespace and name; volumes and devices, with the assumptions of decisions about them; nodes;
+// pods. After an error s must not be used.
 //
-// It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
-// write again is for the caller to compare.
+// It checks only what it needs to avoid a panic. The caller compares whether AppendState would write the same bytes
+// again.
 func (s *State) Restore(r *canonical.Reader) error {
 	if len(s.pods.byUID) > 0 || len(s.nodes.byName) > 0 {
 		return errors.New("restore the cluster: it is not empty")

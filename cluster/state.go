@@ -11,9 +11,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// State is the cluster as the entries applied so far have described it. Each part of it has what its own entries say;
-// the State changes the parts, and keeps what spans several of them: where pods are booked, and what is free. It is not
-// safe for concurrent use.
+// State is the cluster as described by the entries applied so far. Each of its parts has the data of its own entries.
+// The State changes the parts, and keeps the data that spans several of them: which pods are on which nodes, and the
+// free amounts. It is not safe for concurrent use.
 type State struct {
 	nodes     *Nodes
 	pods      *Pods
@@ -56,8 +56,8 @@ func (s *State) Gangs() *Gangs { return s.gangs }
 // be counted on. It must be called before any pod comes; without it all are.
 func (s *State) SetMine(mine func(schedulerName string) bool) { s.gangs.mine = mine }
 
-// WithoutNodes says that s is told of no nodes: a pod that has one has it, then. It must be called before any pod
-// comes.
+// WithoutNodes says that s will receive no nodes: every node that a pod names exists, then. It must be called before
+// any pod comes.
 func (s *State) WithoutNodes() { s.nodes.unknown = true }
 
 // Volumes returns the part of the state that is about volumes and the claims of them. Only the State changes it.
@@ -70,8 +70,8 @@ func (s *State) Informers() *Informers { return s.informers }
 // a memo's version, not state.
 func (s *State) Version() uint64 { return s.record.version(ObjectChanged) }
 
-// Upsert takes in an object that is neither a pod nor a node, and returns what was there before, nil if
-// nothing did. Pods and nodes have lives of their own: see UpsertPod and UpsertNode.
+// Upsert takes in an object that is neither a pod nor a node, and returns the object before it, nil if there was none.
+// See UpsertPod and UpsertNode for the others.
 func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
 	s.record.note(ObjectChanged)
 	s.beyondNodes(res)
@@ -89,7 +89,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 		}
 		s.gangs.compose(c)
 	case eventlog.DeviceClasses:
-		s.record.note(RoomFreed) // a resource may stand for devices now
+		s.record.note(RoomFreed) // a resource may be a name for devices now
 	case eventlog.PriorityClasses:
 		s.gangs.classChanged(obj.GetName())
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// What explanations read of the state, and no decision does; AllPods serves a change of configuration too.
+// The state for explanations. No decision reads it, but a change of configuration uses AllPods.
 
-// Requests returns what the pod requests: init containers and overhead counted as kube-scheduler counts them.
+// Requests returns the pod's requests. Init containers and overhead count as kube-scheduler counts them.
 func (p *Pod) Requests() fwk.Resource { return p.info.CalculateResource().Resource }
 
 // Pending counts the members that have no node, whatever may keep them from one.
 func (g *Group) Pending() int { return g.counts.Pending }
 
-// Named returns the names of the gangs that are to be admitted together as far as they are known: those that name each
-// other, whether or not they are there, by namespace and name, or those below the CompositePodGroup, in the order of
-// Gangs. The slice must not be changed.
+// Named returns the names of the gangs that are to be admitted together, as far as they are known. For gangs that name
+// each other these are all names, sorted, whether or not the gangs exist. For a CompositePodGroup these are the gangs
+// below it, in the order of Gangs. The slice must not be changed.
 func (c *Composite) Named() []types.NamespacedName {
 	if c.named != nil {
 		return c.named
@@ -37,10 +37,9 @@ type Need struct {
 	Amount   int64
 }
 
-// GangNeeds returns how many of g's members have still to get their node for good before it has its minimum,
-// and what they request at the least, whichever members they are: per resource, the sum of the smallest
-// requests. Members that are held on nodes count among the missing, because they give their nodes back if
-// the rest find none. The needs are in a fixed order; members is 0, and needs nil, if none is missing.
+// GangNeeds returns how many members g still needs for its minimum, and the least that any such members request: for
+// each resource, the sum of the smallest requests. Members that wait on nodes count as missing, because they give their
+// nodes back if the rest find none. The needs are in a fixed order. members is 0, and needs nil, if none is missing.
 func (s *State) GangNeeds(g *Group) (members int, needs []Need) {
 	missing := g.Lacking(gang.Assigned)
 	if missing <= 0 {

@@ -13,13 +13,13 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// Wait says that a pod waits on its node, for what, and until when.
+// Wait is the wait of a pod on its node: its reasons and its end.
 type Wait struct {
-	// Pod is the pod; its Node is where it waits.
+	// Pod is the pod; its Node is the node on which it waits.
 	Pod *Pod
 	// Plugins are the Permit plugins that have still to approve, sorted.
 	Plugins []string
-	// Until is when the pod is released if it has not been allowed by then.
+	// Until is the time at which the pod is released if it has not been allowed by then.
 	Until eventlog.Time
 	// Seq is the sequence number of the decision that holds the pod.
 	Seq uint64
@@ -31,7 +31,7 @@ type Waits struct {
 	byUID map[types.UID]*Wait
 }
 
-// NewWaits returns waits of no State, for tests of what reads them.
+// NewWaits returns waits without a State, for tests.
 func NewWaits(waits ...Wait) *Waits {
 	w := &Waits{}
 	for _, wait := range waits {

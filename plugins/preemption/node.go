@@ -137,7 +137,7 @@ func (s spares) take(u *target) bool {
 		if v.Group == nil || v.Stage == cluster.Waiting || v.Leaving() {
 			continue
 		}
-		spare, guarded := v.Group.CanSpare()
+		spare, guarded := v.Group.CanLose()
 		if !guarded {
 			continue
 		}
