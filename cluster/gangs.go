@@ -48,9 +48,9 @@ func newGangs(nodes *Nodes, pods *Pods, informers *Informers, record *record) *G
 	}
 }
 
-// Of finds the gang that pod belongs to, nil for none. It is the one that the pod named when it came, whatever its label
+// OfPod returns the gang that pod belongs to, nil for none. It is the one that the pod named when it came, whatever its label
 // says now. The Group may be undeclared: its object has not been seen.
-func (gs *Gangs) Of(pod *v1.Pod) *Group {
+func (gs *Gangs) OfPod(pod *v1.Pod) *Group {
 	if p, ok := gs.pods.byUID[pod.UID]; ok {
 		return p.Group
 	}
@@ -138,7 +138,7 @@ func (gs *Gangs) Placeable(g *Group) (pods []*Pod) {
 // PriorityOf returns the priority that counts for the pod: the priority of its gang's unit, or of its gang, or else its
 // own.
 func (gs *Gangs) PriorityOf(pod *v1.Pod) int32 {
-	g := gs.Of(pod)
+	g := gs.OfPod(pod)
 	if g == nil {
 		return corev1helpers.PodPriority(pod)
 	}
@@ -156,7 +156,7 @@ func (gs *Gangs) PriorityOf(pod *v1.Pod) int32 {
 // MayPreempt reports whether pods may be preempted for the pod alone: as its gang says as a whole, or else as the pod
 // says itself.
 func (gs *Gangs) MayPreempt(pod *v1.Pod) bool {
-	if g := gs.Of(pod); g != nil {
+	if g := gs.OfPod(pod); g != nil {
 		if may, said := g.saysWhetherToPreempt(); said {
 			return may
 		}

@@ -199,7 +199,7 @@ func (p *boundedDevices) beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
 // placedAgain returns the pods of the pod's own gangs that wait on the node, and that a rehearsal has placed there
 // again: they get their devices again.
 func (p *boundedDevices) placedAgain(state *cluster.State, pod *v1.Pod, staged, actual fwk.NodeInfo) (pods []*v1.Pod) {
-	g := state.Gangs().Of(pod)
+	g := state.Gangs().OfPod(pod)
 	if g == nil || staged == actual {
 		return nil
 	}

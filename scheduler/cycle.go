@@ -198,7 +198,7 @@ func (c *cycle) placed(node string) *v1.Pod {
 // nominated node is outside the domain of the pod's gang, plugins see no nomination.
 func (m *Machine) asNominated(pod *v1.Pod) *v1.Pod {
 	node := m.nominated.nodeOf(pod.UID)
-	if g := m.cluster.Gangs().Of(pod); node != "" && g != nil && g.HasTopology() {
+	if g := m.cluster.Gangs().OfPod(pod); node != "" && g != nil && g.HasTopology() {
 		if d, why := m.topology.domainOf(g); why != "" || d != nil && !d.nodes[node] {
 			node = ""
 		}

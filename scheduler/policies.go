@@ -248,7 +248,7 @@ func (v policyView) PriorityOf(pod *v1.Pod) int32 { return v.m.cluster.Gangs().P
 
 // GangOf implements framework.PolicyView.
 func (v policyView) GangOf(pod *v1.Pod) (_ framework.Gang, ok bool) {
-	g := v.m.cluster.Gangs().Of(pod)
+	g := v.m.cluster.Gangs().OfPod(pod)
 	if g == nil {
 		return framework.Gang{}, false
 	}

@@ -390,7 +390,7 @@ func (g *gangsOfProfile) InVain(uid types.UID) (nodes []string, exhausted bool) 
 
 // GroupOf implements framework.Gangs.
 func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group {
-	return g.machine.cluster.Gangs().Of(pod)
+	return g.machine.cluster.Gangs().OfPod(pod)
 }
 
 // Left implements framework.Gangs.

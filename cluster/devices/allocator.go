@@ -12,7 +12,7 @@ import (
 // them, and not after the cycle. Other plugins get the manager itself, whose answers are theirs. m is returned as it
 // is if it is none of this package.
 func ForAllocator(m fwk.SharedDRAManager) fwk.SharedDRAManager {
-	if d := Of(m); d != nil {
+	if d := StateOf(m); d != nil {
 		return allocatorView{d}
 	}
 	return m
@@ -28,9 +28,9 @@ func (v allocatorView) ResourceSlices() fwk.ResourceSliceLister { return v.liste
 
 type claimView struct{ *claimTracker }
 
-// List implements fwk.ResourceClaimTracker. The plugin looks there for one claim only: that which was made for the
-// pod's extended resources by an attempt that failed. It refuses the pod while there is one, and deletes it in
-// PostFilter, which is not run. Here that attempt's bind deletes it, and nothing stands in the way of the next attempt.
+// List implements fwk.ResourceClaimTracker. The plugin uses it for one claim only: the claim that a failed attempt made
+// for the pod's extended resources. It refuses the pod while there is one, and deletes it in PostFilter, which is not
+// run. Here that attempt's bind deletes it, so the list is empty and does not stop the next attempt.
 func (v claimView) List() ([]*resourcev1.ResourceClaim, error) { return nil, nil }
 
 // ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
@@ -53,7 +53,7 @@ func (v claimView) GatherAllocatedState() (*structured.AllocatedState, error) {
 type sliceList struct {
 	all    fwk.ResourceSliceLister
 	list   []*resourcev1.ResourceSlice            // nil: not known
-	byNode map[string][]*resourcev1.ResourceSlice // those of list that name a node; nil: not known
+	byNode map[string][]*resourcev1.ResourceSlice // the slices of list that name a node; nil: not known
 	only   *string                                // the node whose slices are listed alone, nil for all
 }
 

@@ -20,7 +20,7 @@ import (
 type assumedClaim struct {
 	// logged is the claim as it was logged last. Plugins see it with the allocation, until it is logged with one.
 	logged *resourcev1.ResourceClaim
-	// allocation is what the decisions say; shared, never changed. text is its encoding.
+	// allocation is the allocation of the decisions; shared, never changed. text is its encoding.
 	allocation *resourcev1.AllocationResult
 	text       string
 	// devices is the encoding of the allocation alone: text, unless that has requests.
@@ -42,7 +42,7 @@ func (a *assumedClaim) seen() *resourcev1.ResourceClaim {
 	return &claim
 }
 
-// claim is what the decisions of the holders say.
+// claim returns the claim as the holders' decisions have it.
 func (a *assumedClaim) claim() eventlog.DeviceClaim {
 	return eventlog.DeviceClaim{Claim: a.logged.Name, UID: a.logged.UID, Allocation: a.text}
 }
@@ -66,7 +66,7 @@ func (d *State) show(claim *resourcev1.ResourceClaim, c *Changes) error {
 	return nil
 }
 
-// UIDs returns the UIDs of ResourceClaims by name, of those that are there.
+// UIDs returns the UIDs of existing ResourceClaims by name.
 func (d *State) UIDs(namespace string, names []string) map[string]types.UID {
 	uids := make(map[string]types.UID, len(names))
 	for _, name := range names {
@@ -78,16 +78,17 @@ func (d *State) UIDs(namespace string, names []string) map[string]types.UID {
 }
 
 // Assume makes the devices of a decided placement visible to plugins: its claims have their allocations. The objects in
-// the log are not touched.
+// the log do not change.
 //
-// What is assumed lasts until Forget for every pod that rests on it. A pod rests on it until the claim is logged with
-// that allocation and as reserved for the pod, or for a PodGroup, and the result of the pod's bind is logged. Until
-// then the devices are not free for others, whatever is logged of the claim: the bind of such a pod may be about to
-// write the allocation, a bind that fails takes back what it has written, and one of an earlier process is made again.
-// Exceptions are a claim that is deleted, is another one by its UID, or is logged with another allocation: none of the
-// pods can be bound then.
+// An assumption lasts until Forget for every pod that depends on it. A pod depends on it until two things are logged:
+// the claim, with that allocation and reserved for the pod or for a PodGroup; and the result of the pod's bind. Until
+// then the devices are not free for others, whatever the logged claim says. The bind of such a pod may be about to
+// write the allocation, a failed bind takes it back, and a restart repeats a bind.
 //
-// It is an error, after which nothing is assumed, if a claim is missing, is another one, or has other devices.
+// The assumption ends earlier if the claim is deleted, has another UID, or is logged with another allocation: none of
+// the pods can be bound then.
+//
+// Assume fails, and assumes nothing, if a claim is missing, has another UID, or has other devices.
 func (d *State) Assume(pod *v1.Pod, list []eventlog.DeviceClaim) (c Changes, err error) {
 	c.Scored = len(list) > 0 && d.countsForScores(eventlog.ResourceClaims)
 	for i := range list {
@@ -164,7 +165,7 @@ func (d *State) forget(pod types.UID, c *Changes) {
 		}
 		delete(d.assumed, key)
 		if assumed.logged.Status.Allocation != nil {
-			continue // it is what plugins see
+			continue // plugins see it already
 		}
 		c.Freed = append(c.Freed, FreedClaim{Before: assumed.seen(), Now: assumed.logged})
 		c.Scored = c.Scored || d.countsForScores(eventlog.ResourceClaims)
@@ -206,7 +207,7 @@ func (d *State) withDevices(claim *resourcev1.ResourceClaim, c *Changes) *resour
 		return claim
 	}
 	if assumed.made {
-		d.count(assumed.seen(), nil, c) // from here on it counts as what it is
+		d.count(assumed.seen(), nil, c) // from here on it counts as it is seen
 		assumed.made = false
 	}
 	assumed.logged = claim
@@ -250,7 +251,7 @@ func (a *assumedClaim) isOther(claim *resourcev1.ResourceClaim) bool {
 	return err != nil || logged.Allocation != a.devices
 }
 
-// leave ends that a pod rests on what was assumed of a claim, which is logged so.
+// leave ends that a pod depends on the assumption about a claim: it is logged.
 func (d *State) leave(key types.NamespacedName, assumed *assumedClaim, uid types.UID) {
 	at, found := slices.BinarySearch(assumed.holders, uid)
 	if !found {
@@ -286,9 +287,9 @@ func (d *State) drop(key types.NamespacedName, c *Changes) {
 	}
 }
 
-// Reserved returns the devices that the pod's claims have in this cycle, after Reserve of DynamicResources, and that
-// the log does not say they have: those that were allocated now, and those that earlier decisions have allocated. The
-// claim that is made for extended resources comes last. cycle is the number of the cycle.
+// Reserved returns the devices that the pod's claims have in this cycle, after Reserve of DynamicResources, and do not
+// have in the log. They were allocated now, or by earlier decisions. The claim for extended resources comes last. cycle
+// is the number of the cycle.
 func (d *State) Reserved(pod *v1.Pod, cycle uint64) (list []eventlog.DeviceClaim, err error) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
@@ -324,7 +325,7 @@ func (d *State) Reserved(pod *v1.Pod, cycle uint64) (list []eventlog.DeviceClaim
 }
 
 // reserved returns a copy of the claim with the allocation that is pending for it, nil if none is. Shares of devices
-// have identities that follow from the claim: those that the allocator gives are random.
+// get identities that follow from the claim, because the allocator's identities are random.
 func (t *claimTracker) reserved(key types.NamespacedName) *resourcev1.ResourceClaim {
 	logged, err := t.Get(key.Namespace, key.Name)
 	if err != nil {

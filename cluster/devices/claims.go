@@ -197,8 +197,8 @@ func (t *claimTracker) inUse(sharable bool) allocatedDevices {
 	return all
 }
 
-// AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker; it refuses with ErrLogFed: claims are written
-// by effects, and what came of it is logged.
+// AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker. It refuses with ErrLogFed: effects write claims, and
+// their results are logged.
 func (t *claimTracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error { return ErrLogFed }
 
 // AssumedClaimRestore implements fwk.ResourceClaimTracker; nothing is ever assumed.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// extendedResourceIndex finds device classes by the extended resource that they stand for.
+// extendedResourceIndex finds device classes by the extended resource that is their name.
 const extendedResourceIndex = "rollcall.dev/extended-resource"
 
 // deviceClasses lists device classes and resolves extended resources to them.
@@ -21,7 +21,7 @@ type deviceClasses struct {
 	indexer cache.Indexer
 	resourcelisters.DeviceClassLister
 	extendedResources bool
-	// named counts the classes that stand for an extended resource.
+	// named counts the classes that have an extended resource as a name.
 	named map[string]int
 }
 

@@ -16,10 +16,9 @@ func HasBindingConditions(claim *resourcev1.ResourceClaim) bool {
 		func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// Ready reports whether all binding conditions of the devices of an allocated claim are true, as the
-// DynamicResources plugin of kube-scheduler 1.37 does (isClaimReadyForBinding). failed is the first failure condition
-// that is true, looked for in the devices before the first one that is not ready and in that one: such a claim will not
-// become ready.
+// Ready reports whether all binding conditions of the devices of an allocated claim are true, as isClaimReadyForBinding
+// in the DynamicResources plugin of kube-scheduler 1.37. failed is the first failure condition that is true: such a
+// claim will not become ready. The search for it ends with the first device that is not ready.
 func Ready(claim *resourcev1.ResourceClaim) (ready bool, failed *metav1.Condition) {
 	for i := range claim.Status.Allocation.Devices.Results {
 		r := &claim.Status.Allocation.Devices.Results[i]
@@ -49,7 +48,7 @@ func Ready(claim *resourcev1.ResourceClaim) (ready bool, failed *metav1.Conditio
 
 // AllocatedAt returns when devices were allocated to the claim, by the log; nil if it does not say.
 func AllocatedAt(m fwk.SharedDRAManager, namespace, name string) *metav1.Time {
-	d := Of(m)
+	d := StateOf(m)
 	if d == nil {
 		return nil
 	}

@@ -1,10 +1,10 @@
-// Package devices is the part of the cluster's state that is about devices (dynamic resource allocation):
-// ResourceClaims, ResourceSlices, DeviceClasses and DeviceTaintRules; the devices that decisions have allocated; the
-// pods that use each claim; claims of PodGroups; and extended resources that stand for a DeviceClass.
+// Package devices is the part of the cluster's state for devices (dynamic resource allocation). It has ResourceClaims,
+// ResourceSlices, DeviceClasses and DeviceTaintRules, and the devices that decisions have allocated. It knows the pods
+// that use each claim, claims of PodGroups, and extended resources that are names for a DeviceClass.
 //
-// It owns what plugins see of devices, as a fwk.SharedDRAManager, and which devices are in use. It never decides who
-// gets a device: that is the plugin DynamicResources. Of the rest of the cluster it knows what Cluster tells.
+// It shows devices to plugins, as a fwk.SharedDRAManager, with the devices in use. It never decides who gets a device:
+// the plugin DynamicResources does. It knows the rest of the cluster only through Cluster.
 //
-// Every method that changes a State returns Changes, a value: what the rest of the scheduler must know of it. Start
-// reading at State in state.go, then at State.Assume.
+// Every method that changes a State returns Changes, a value with the changes that concern the rest of the scheduler.
+// Start reading at State in state.go, then at State.Assume.
 package devices

@@ -19,17 +19,17 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// Devices that a pod requests by the name of an extended resource which stands for a DeviceClass, on a node that has
-// none of it in its allocatable. The DynamicResources plugin allocates them to a claim that exists in memory only. The
-// Decision has its requests and its devices, and the bind of the pod makes it.
+// Devices that a pod requests by an extended resource that is a name for a DeviceClass, on a node without that resource
+// in its allocatable. The DynamicResources plugin allocates them to a claim that exists in memory only. The Decision
+// has the claim's requests and devices, and the bind of the pod creates it.
 
-// RequestsExtended reports whether the pod requests an extended resource that stands for a DeviceClass; for plugins.
+// RequestsExtended reports whether the pod requests an extended resource that is a name for a DeviceClass; for plugins.
 func RequestsExtended(m fwk.SharedDRAManager, pod *v1.Pod) bool {
-	d := Of(m)
+	d := StateOf(m)
 	return d != nil && d.RequestsExtended(pod)
 }
 
-// RequestsExtended reports whether the pod requests an extended resource that stands for a DeviceClass.
+// RequestsExtended reports whether the pod requests an extended resource that is a name for a DeviceClass.
 func (d *State) RequestsExtended(pod *v1.Pod) bool {
 	found := false
 	d.classes.eachOf(pod, func(int, v1.ResourceName, int64) { found = true })
@@ -39,7 +39,7 @@ func (d *State) RequestsExtended(pod *v1.Pod) bool {
 // ClassesOf returns the names of the DeviceClasses for which resources stand that the pod requests, sorted; for
 // plugins.
 func ClassesOf(m fwk.SharedDRAManager, pod *v1.Pod) (classes []string) {
-	if d := Of(m); d != nil {
+	if d := StateOf(m); d != nil {
 		d.classes.eachOf(pod, func(_ int, name v1.ResourceName, _ int64) {
 			classes = append(classes, d.classes.GetDeviceClass(name).Name)
 		})
@@ -48,11 +48,11 @@ func ClassesOf(m fwk.SharedDRAManager, pod *v1.Pod) (classes []string) {
 	return slices.Compact(classes)
 }
 
-// Stands reports whether the resource stands for a DeviceClass: a node that has none of it in its allocatable may have
-// it as devices. A nil d knows no classes.
+// Stands reports whether the resource is a name for a DeviceClass: a node that has none of it in its allocatable may
+// have it as devices. A nil d knows no classes.
 func (d *State) Stands(name v1.ResourceName) bool { return d != nil && d.classes.stands(name) }
 
-// stands reports whether the resource stands for a DeviceClass.
+// stands reports whether the resource is a name for a DeviceClass.
 func (c *deviceClasses) stands(name v1.ResourceName) bool {
 	if c.named[string(name)] == 0 && !strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) {
 		return false
@@ -60,8 +60,8 @@ func (c *deviceClasses) stands(name v1.ResourceName) bool {
 	return schedutil.IsDRAExtendedResourceName(name) && c.GetDeviceClass(name) != nil
 }
 
-// eachOf calls f for what each container of the pod requests of each resource that stands for a DeviceClass, in the
-// order of the containers, init containers first, and of the names.
+// eachOf calls f for the request of each container for each resource that is a name for a DeviceClass. The order is by
+// containers, init containers first, and then by names.
 func (c *deviceClasses) eachOf(pod *v1.Pod, f func(container int, resource v1.ResourceName, amount int64)) {
 	at := 0
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -108,8 +108,8 @@ func madeForWhom(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// LeftClaims returns the claims that were made for the extended resources of a pod that has no node, by name, except
-// those that a bind of the pod may be about to use.
+// LeftClaims returns the claims that were made for the extended resources of a pod without a node, by name. It leaves
+// out claims that a bind of the pod may be about to use.
 func (d *State) LeftClaims(pod types.UID) (left []*resourcev1.ResourceClaim) {
 	if p, ok := d.cluster.Pod(pod); !ok || p.Waiting || p.Binding || p.Bound {
 		return nil
@@ -127,8 +127,8 @@ func (d *State) LeftClaims(pod types.UID) (left []*resourcev1.ResourceClaim) {
 	return left
 }
 
-// DeleteAsRead are the options by which a claim that was made for a pod is deleted as it was read, and not as a bind
-// has changed it since: the call may land late.
+// DeleteAsRead returns options that delete a claim only as it was read. A bind may have changed it since, because the
+// call may arrive late.
 func DeleteAsRead(claim *resourcev1.ResourceClaim) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 		UID: &claim.UID, ResourceVersion: &claim.ResourceVersion,
@@ -149,8 +149,8 @@ func ClaimToMake(pod *v1.Pod, name string, requests []resourcev1.DeviceRequest) 
 	return claim
 }
 
-// madeClaim returns what the claim is that the bind of the pod is to make, by what DynamicResources has reserved in the
-// cycle of that number; nil if it needs none.
+// madeClaim returns the claim that the bind of the pod is to create, with the devices that DynamicResources has
+// reserved in the cycle of that number; nil if it needs none.
 func (d *State) madeClaim(pod *v1.Pod, cycle uint64) *resourcev1.ResourceClaim {
 	pending := d.claims.pendingFor(pod.UID)
 	if pending == nil || len(pending.Spec.Devices.Requests) == 0 {

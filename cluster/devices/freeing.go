@@ -16,11 +16,11 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// Which devices would be in use if some pods went and others came. Preemption asks that, and whoever keeps devices for
-// nominated pods.
+// The devices that would be in use if some pods went and others came. Preemption uses it, and the code that keeps
+// devices for nominated pods.
 //
-// A claim gives its devices back once no pod uses it any more. Invariant: what a Trial frees belongs to claims of
-// which every user goes.
+// A claim gives its devices back once no pod uses it. Invariant: devices that a Trial frees belong to claims all of
+// whose users go.
 
 // Freeable reports whether preemption may free devices, and devices are kept for the pods that they come free for: each
 // pool of devices is of one node. With devices of other kinds what comes free on one node may be taken from another.
@@ -30,7 +30,7 @@ func (d *State) Freeable() bool {
 		!gates.Enabled(features.DRANodeAllocatableResources)
 }
 
-// Has reports whether the node has devices, whoever uses them.
+// Has reports whether the node has devices, used or not.
 func (d *State) Has(node string) bool { return len(d.pools.ofNode[node]) > 0 }
 
 // Awaits reports whether devices of the node are about to come free: a claim has them, and all pods that used it
@@ -169,9 +169,9 @@ func (d *State) comesFree(claim *resourcev1.ResourceClaim, stays func(types.UID)
 	return used
 }
 
-// staysWithGroup reports whether a PodGroup will have the claim reserved, whatever becomes of its pods: one that is
-// bound or being bound reserves it for the PodGroup, which gives it back when it is gone, or when an attempt on it
-// fails. Of a pod that is gone while its bind is under way it is not known.
+// staysWithGroup reports whether a PodGroup will have the claim reserved whatever becomes of the PodGroup's pods. A pod
+// that is bound or being bound reserves it for the PodGroup. The PodGroup gives it back when it is gone, or when an
+// attempt on it fails. If a pod is gone while its bind is under way, it is not known.
 func (d *State) staysWithGroup(key types.NamespacedName) bool {
 	if !ShareGroupClaims() {
 		return false

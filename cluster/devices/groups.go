@@ -14,11 +14,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Claims of a PodGroup, with the feature gate DRAWorkloadResourceClaims: a pod's claim that is one of its PodGroup's is
-// reserved for the PodGroup once, and not for each pod. Its devices are those of all members, until the PodGroup is
-// gone, or until none of them has a node and an attempt fails (Machine.giveBackClaims).
+// Claims of a PodGroup, with the feature gate DRAWorkloadResourceClaims. Such a claim of a pod is reserved for the
+// PodGroup once, and not for each pod. All members share its devices, until the PodGroup is gone, or until none of them
+// has a node and an attempt fails (Machine.giveBackClaims).
 
-// ShareGroupClaims reports whether claims may be those of PodGroups. The gates of the configuration are in force.
+// ShareGroupClaims reports whether claims may belong to PodGroups. The gates of the configuration are in force.
 func ShareGroupClaims() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims)
 }

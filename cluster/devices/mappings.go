@@ -13,11 +13,11 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// ClaimFor returns the claim that the bind of a pod on the node would make for what its containers request as extended
-// resources, with a UID that no other claim has; nil if it would make none; for plugins. It has the requests that
-// createRequestsAndMappings of kube-scheduler 1.37 finds (extendeddynamicresources.go of dynamicresources).
+// ClaimFor returns the claim that the bind of a pod on the node would create for its containers' extended resources,
+// with a UID that no other claim has. It is nil if the bind would create none. It is for plugins. It has the requests
+// that createRequestsAndMappings of kube-scheduler 1.37 finds (extendeddynamicresources.go of dynamicresources).
 func ClaimFor(m fwk.SharedDRAManager, pod *v1.Pod, node fwk.NodeInfo) *resourcev1.ResourceClaim {
-	d := Of(m)
+	d := StateOf(m)
 	if d == nil {
 		return nil
 	}
@@ -51,8 +51,8 @@ func ClaimFor(m fwk.SharedDRAManager, pod *v1.Pod, node fwk.NodeInfo) *resourcev
 	return claim
 }
 
-// needed returns the requests that a claim needs for a resource, of what the containers want of it: those of the
-// containers that stay, and of those that end early the one that needs most beside what later containers have.
+// needed returns the requests that a claim needs for a resource. It includes the requests of the containers that stay.
+// From the containers that end early, it includes the one that needs most beside the devices of later containers.
 func needed(wants []ownRequest) (requests []ownRequest) {
 	var most *ownRequest
 	for i, want := range wants {
@@ -75,12 +75,12 @@ func needed(wants []ownRequest) (requests []ownRequest) {
 	return requests
 }
 
-// RequestMappings says which requests of the claim that is made for a pod each of its containers may use, as
+// RequestMappings returns which requests of the claim that is made for a pod each of its containers may use, as
 // createRequestsAndMappings of kube-scheduler 1.37 does (extendeddynamicresources.go of dynamicresources). An init
-// container that ends before the others start uses what they have, and a request of its own for what it needs more;
-// of those requests the claim has the greatest.
+// container that ends before the others start uses their devices, and a request of its own if it needs more. The claim
+// has the greatest of these requests.
 //
-// It is an error if the requests are not for what the pod's containers request: the pod was changed since.
+// It fails if the requests do not match the pod's containers: the pod was changed since.
 func RequestMappings(pod *v1.Pod,
 	requests []resourcev1.DeviceRequest) (mappings []v1.ContainerExtendedResourceRequest, err error) {
 	containers, inits := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), len(pod.Spec.InitContainers)
@@ -99,7 +99,7 @@ func RequestMappings(pod *v1.Pod,
 	return mappings, nil
 }
 
-// ownRequest is a request of a made claim: that of a container for a resource.
+// ownRequest is a request of a made claim: a container's request for a resource.
 type ownRequest struct {
 	container int
 	name      string
@@ -135,11 +135,11 @@ func endsEarly(containers []v1.Container, at, inits int) bool {
 	return at < inits && (policy == nil || *policy != v1.ContainerRestartPolicyAlways)
 }
 
-// mappingsOf returns the mappings for a resource: of the containers that stay, then of those that end early.
+// mappingsOf returns the mappings for a resource: first for the containers that stay, then for the ones that end early.
 func mappingsOf(containers []v1.Container, inits int, resource v1.ResourceName,
 	requests []ownRequest) (mappings []v1.ContainerExtendedResourceRequest) {
 	var stay []ownRequest
-	early := "" // the request for those that end early
+	early := "" // the request for the containers that end early
 	for _, r := range requests {
 		if r.ends {
 			early = r.name

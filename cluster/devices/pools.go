@@ -13,10 +13,10 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/canonical"
 )
 
-// What memos of DynamicResources' answers are kept by. Where every pool of devices is of one node, what the allocator
-// finds on a node depends on what the claims ask for, on the DeviceClasses, and on the node's own slices and which of
-// their devices are in use. A change of the last two is a change of the node, as a placement there is one.
-// None of it is state.
+// The versions of memos of DynamicResources' answers. If every pool of devices belongs to one node, the allocator's
+// result on a node depends on the claims' requests, on the DeviceClasses, on the node's own slices, and on the devices
+// in use among them. A change of the last two is a change of the node, as a placement there is one. None of it is
+// state.
 
 // pool is a pool as slices name it.
 type pool struct{ driver, name string }
@@ -29,7 +29,7 @@ func poolOfResult(r *resourcev1.DeviceRequestAllocationResult) pool { return poo
 
 // pools are the nodes that pools of devices are of.
 type pools struct {
-	// slices counts the slices of each pool by the node that they name, "" for those that name none.
+	// slices counts the slices of each pool by the node that they name, "" for slices that name none.
 	slices map[pool]map[string]int
 	// ofNode counts the slices that name a node by their pool.
 	ofNode map[string]map[pool]int
@@ -107,16 +107,17 @@ func (p *pools) touch(of pool, c *Changes) {
 	}
 }
 
-// AppendClaims appends what the pod's ResourceClaims ask for, and which extended resources of its containers stand for
-// devices. Pods of which it appends the same, and that are the same but for the names of their claims, get the same
-// answer from DynamicResources about a node that and the objects beyond it have not changed. ok is false if
-// that does not hold: a pool of devices is not of one node, a claim is not there or has devices already, or the running
-// cycle has devices reserved. The devices of a pod that waits do not count: it is looked for a place for only where it
-// gives them back.
+// AppendClaims appends the requests of the pod's ResourceClaims, and the extended resources of its containers that are
+// names for devices. Take two pods for which it appends the same, and that differ only in the names of their claims. As
+// long as neither a node nor the objects beyond it change, DynamicResources gives both the same answer about the node.
+//
+// ok is false if that does not hold. Then a pool of devices is not of one node, a claim does not exist or has devices
+// already, or the running cycle has devices reserved. The devices of a waiting pod do not count, because a place for it
+// is searched only where it gives them back.
 func (d *State) AppendClaims(dst []byte, pod *v1.Pod) (out []byte, ok bool) {
 	gates := utilfeature.DefaultFeatureGate
-	// Without consumable capacity, Kubernetes takes an allocator that looks at the slices of all nodes. With devices
-	// that stand for amounts of the node, its answer depends on the pods there as well.
+	// Without consumable capacity, Kubernetes takes an allocator that looks at the slices of all nodes. If devices are
+	// amounts of the node, its answer depends on the pods there as well.
 	if d.pools.wide > 0 || !gates.Enabled(features.DRAConsumableCapacity) ||
 		gates.Enabled(features.DRANodeAllocatableResources) || d.claims.anyPending() {
 		return dst, false

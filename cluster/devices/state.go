@@ -18,7 +18,7 @@ import (
 
 // Cluster is the rest of the cluster, as far as devices depend on it.
 type Cluster interface {
-	// Pod returns what devices depend on of a pod; ok is false if no pod has that UID.
+	// Pod returns the part of a pod that devices depend on. ok is false if no pod has that UID.
 	Pod(uid types.UID) (p Pod, ok bool)
 	// Store makes plugins see an object and returns the one that they saw before, nil for none. It is an error if the
 	// object is not of that resource.
@@ -29,8 +29,8 @@ type Cluster interface {
 	Remove(res eventlog.Resource, namespace, name string) (old eventlog.Object)
 }
 
-// Pod is what devices depend on of a pod. At most one of Waiting, Binding and Bound is set; none is while the pod has
-// no node.
+// Pod is the part of a pod that devices depend on. At most one of Waiting, Binding and Bound is set, and none while the
+// pod has no node.
 type Pod struct {
 	Object *v1.Pod
 	// Waiting: a decision holds the pod on a node until its gang is complete.
@@ -41,9 +41,9 @@ type Pod struct {
 	Bound bool
 }
 
-// State is what the entries applied so far say about devices. It is the fwk.SharedDRAManager for plugins. Every answer
-// follows from the objects and decisions alone, in sorted order: upstream's own manager needs an assume cache that
-// compares numeric resource versions, a goroutine for slices, and a resolver whose answer depends on the order of
+// State is the state of devices after the entries applied so far. It is the fwk.SharedDRAManager for plugins. Every
+// answer follows from the objects and decisions alone, in sorted order. Upstream's own manager needs an assume cache
+// that compares numeric resource versions, a goroutine for slices, and a resolver whose answer depends on the order of
 // events.
 //
 // It is not safe for concurrent use, except that plugins may read beside each other while nothing changes it.
@@ -57,8 +57,8 @@ type State struct {
 	pools   *pools
 	classes *deviceClasses
 
-	// assumed are the claims to which decisions have allocated devices; see Assume. byPod are the names of those that
-	// each pod holds, sorted.
+	// assumed are the claims to which decisions have allocated devices; see Assume. byPod are the names of the claims
+	// that each pod holds, sorted.
 	assumed map[types.NamespacedName]*assumedClaim
 	byPod   map[types.UID][]types.NamespacedName
 	// returned are the pods whose bind is under way although they do not show it; see NoteReturned. It follows from the
@@ -90,13 +90,13 @@ func New(cluster Cluster, factory informers.SharedInformerFactory) *State {
 	}
 }
 
-// Of returns the State behind a plugin's manager of devices; nil if the manager is another one.
-func Of(m fwk.SharedDRAManager) *State {
+// StateOf returns the State behind a plugin's manager of devices, nil if the manager is another one.
+func StateOf(m fwk.SharedDRAManager) *State {
 	d, _ := m.(*State)
 	return d
 }
 
-// ErrLogFed is returned to a plugin that would write: claims are written by effects, and what came of it is logged.
+// ErrLogFed is returned to a plugin that would write: effects write claims, and their results are logged.
 var ErrLogFed = errors.New("devices are fed from the log: a plugin must not write them")
 
 // ResourceClaims implements fwk.SharedDRAManager.
@@ -116,8 +116,8 @@ func (d *State) DeviceClassResolver() fwk.DeviceClassResolver { return d.classes
 type Changes struct {
 	// Nodes are the nodes, by name, that have other devices than before, or devices that are in use otherwise.
 	Nodes []string
-	// Scored says that there are other devices, or that other ones are in use, of a class by which plugins score nodes;
-	// see State.ScoreBy.
+	// Scored means that there are other devices, or other devices in use, of a class that plugins score nodes by; see
+	// State.ScoreBy.
 	Scored bool
 	// Freed are the claims that have lost their devices because the pods that were to have them were released or have
 	// gone. Claims that the log itself says to be without devices are not among them.
@@ -164,8 +164,8 @@ var resources = []eventlog.Resource{
 // Keeps reports whether the objects of a resource are part of a State.
 func Keeps(res eventlog.Resource) bool { return slices.Contains(resources, res) }
 
-// Upsert takes in an object of one of the resources that Keeps names. It returns what plugins saw before, nil for
-// nothing. Plugins see a ResourceClaim with the devices that decisions have allocated to it.
+// Upsert takes in an object of one of the resources that Keeps names. It returns the object that plugins saw before,
+// nil for none. Plugins see a ResourceClaim with the devices that decisions have allocated to it.
 func (d *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, c Changes, err error) {
 	if !Keeps(res) {
 		return nil, c, fmt.Errorf("upsert %s: they are not about devices", res)
@@ -182,7 +182,7 @@ func (d *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 	return old, c.sorted(), nil
 }
 
-// Delete takes an object away. It returns what plugins saw before, nil for nothing.
+// Delete takes an object away. It returns the object that plugins saw before, nil for none.
 func (d *State) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object, c Changes) {
 	if res == eventlog.ResourceClaims {
 		d.drop(types.NamespacedName{Namespace: namespace, Name: name}, &c)
@@ -225,8 +225,8 @@ func (d *State) follow(old, obj eventlog.Object, c *Changes) {
 	}
 }
 
-// ScoreBy sets the resources by which plugins score nodes (scoringStrategy of NodeResourcesFit, resources of
-// NodeResourcesBalancedAllocation). For those that stand for a DeviceClass they count devices, for every pod.
+// ScoreBy sets the resources that plugins use to score nodes (scoringStrategy of NodeResourcesFit, resources of
+// NodeResourcesBalancedAllocation). If a resource is a name for a DeviceClass, they count devices, for every pod.
 func (d *State) ScoreBy(names []v1.ResourceName) { d.scored = names }
 
 // countsForScores reports whether scores of nodes depend on the objects of a resource; see Changes.Scored.

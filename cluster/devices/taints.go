@@ -133,7 +133,7 @@ func (l *taintedSlices) taint(slice *resourcev1.ResourceSlice, rules []*resource
 }
 
 // selectsSlice reports whether devices of the slice may have the rule's taint. A rule without a selector is for all
-// devices, as in kube-scheduler, whatever the API's documentation says of it.
+// devices, as in kube-scheduler, although the API's documentation differs.
 func selectsSlice(rule *resourcev1.DeviceTaintRule, slice *resourcev1.ResourceSlice) bool {
 	s := rule.Spec.DeviceSelector
 	return s == nil || (s.Driver == nil || *s.Driver == slice.Spec.Driver) &&

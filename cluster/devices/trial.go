@@ -34,7 +34,7 @@ func (t *Trial) End() {
 	t.d.claims.tried, t.d.listed.only = nil, nil
 }
 
-// Mark returns what BackTo takes to undo what comes after.
+// Mark returns the argument with which BackTo undoes all later changes.
 func (t *Trial) Mark() int { return len(t.undo) }
 
 // BackTo undoes what was done since Mark returned mark.
@@ -45,7 +45,7 @@ func (t *Trial) BackTo(mark int) {
 	t.undo = t.undo[:mark]
 }
 
-// Hold lets the claims that the pod names keep what they have: the pod uses them.
+// Hold lets the claims that the pod names keep their devices: the pod uses them.
 func (t *Trial) Hold(pod *v1.Pod) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])

@@ -16,22 +16,23 @@ func (d *State) isUnresolved(uid types.UID) bool {
 	return !ok || !p.Bound || d.returned[uid]
 }
 
-// HoldsUnresolved reports whether devices stay taken for a pod that is being bound when it goes: until Resolve.
+// HoldsUnresolved reports whether devices stay allocated for a pod that is being bound when it goes: until Resolve.
 func (d *State) HoldsUnresolved(uid types.UID) bool {
 	p, _ := d.cluster.Pod(uid)
 	return (p.Binding || d.returned[uid]) && len(d.byPod[uid]) > 0
 }
 
-// NoteReturned notes that the bind of a pod is under way which the pod does not show, if devices are taken for it: the
-// pod was deleted and is back. They stay taken until Resolve, or until another bind takes its place.
+// NoteReturned notes that a bind is under way for a pod that was deleted and is back, if devices are allocated for it.
+// The pod's object does not show the bind. The devices stay allocated until Resolve, or until another bind takes its
+// place.
 func (d *State) NoteReturned(uid types.UID) {
 	if p, ok := d.cluster.Pod(uid); ok && !p.Binding && len(d.byPod[uid]) > 0 {
 		d.returned[uid] = true
 	}
 }
 
-// BoundElsewhere notes that a pod which was being bound is on another node: its bind is under way, and fails. Devices
-// stay taken for it until Resolve.
+// BoundElsewhere notes that a pod which was being bound is on another node: its bind is under way, and fails. Its
+// devices stay allocated until Resolve.
 func (d *State) BoundElsewhere(uid types.UID) {
 	if len(d.byPod[uid]) > 0 {
 		d.returned[uid] = true
@@ -41,7 +42,7 @@ func (d *State) BoundElsewhere(uid types.UID) {
 // Binding notes that a bind of the pod begins, in place of one that may still be under way.
 func (d *State) Binding(uid types.UID) { delete(d.returned, uid) }
 
-// Bound notes that the pod is on its node for good: it rests no longer on what is logged as its decision has it.
+// Bound notes that the pod is bound: it does not depend any longer on claims that are logged as its decision has them.
 func (d *State) Bound(uid types.UID) {
 	if !d.returned[uid] {
 		d.settle(uid)
@@ -65,8 +66,8 @@ func (d *State) Gone(uid types.UID) (c Changes) {
 	return c
 }
 
-// Unresolved returns the claims with the devices that are taken for a bind of which the pod shows nothing: it is gone,
-// or was and is back, or is bound to another node.
+// Unresolved returns the claims with the devices that are allocated for a bind that the pod's object does not show. The
+// pod is gone, or was gone and is back, or is bound to another node.
 func (d *State) Unresolved(uid types.UID) (list []eventlog.DeviceClaim) {
 	if _, ok := d.cluster.Pod(uid); ok && !d.returned[uid] {
 		return nil
@@ -77,8 +78,8 @@ func (d *State) Unresolved(uid types.UID) (list []eventlog.DeviceClaim) {
 	return list
 }
 
-// Resolve frees the devices that are taken for a pod that is gone: it is known what came of its bind. For a pod that is
-// back they stay taken if it is bound, and if a decision has given it a node since.
+// Resolve frees the devices of a pod that is gone, because its bind's result is known. If the pod is back, they stay
+// allocated if it is bound, or if a decision has given it a node since.
 func (d *State) Resolve(uid types.UID, bound bool) (c Changes) {
 	delete(d.returned, uid)
 	switch p, ok := d.cluster.Pod(uid); {

@@ -12,13 +12,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Who uses a claim, and which claims pods share: those that they name, and those that are made of a template for their
+// The users of claims. Pods share the claims that they name, and the claims that are made of a template for their
 // PodGroup. A claim that is made of a template for a pod has one user.
 
 // claimUsers are the pods with a node by the ResourceClaims that they may share with others.
 type claimUsers struct {
-	// named are those that pods name, made those that were made of a template for a pod of a PodGroup, or for the
-	// PodGroup.
+	// named are the claims that pods name. made are the claims that were made of a template for a pod of a PodGroup, or
+	// for the PodGroup.
 	named, made usersOfClaims
 }
 
@@ -120,7 +120,7 @@ func (d *State) eachUser(key types.NamespacedName, f func(types.UID) bool) bool 
 
 // SharedClaims returns the names of the pod's claims that other pods may use as well; for plugins.
 func SharedClaims(m fwk.SharedDRAManager, pod *v1.Pod) (names []string) {
-	d := Of(m)
+	d := StateOf(m)
 	for i := range pod.Spec.ResourceClaims {
 		if name := pod.Spec.ResourceClaims[i].ResourceClaimName; name != nil {
 			names = append(names, *name)
@@ -178,9 +178,9 @@ func (d *State) FullClaim(pod *v1.Pod) string {
 	return ""
 }
 
-// BeingMade returns the name of a claim that the pod uses and that the bind of another pod is just making, for the
-// extended resources of that one: it is not logged with its devices yet. Only that bind may write them. "" if there is
-// none.
+// BeingMade returns the name of a claim that the pod uses and that another pod's bind is creating now for its own
+// extended resources. The claim is not logged with its devices yet, and only that bind may write them. It returns "" if
+// there is none.
 func (d *State) BeingMade(pod *v1.Pod) string {
 	if len(d.assumed) == 0 {
 		return ""

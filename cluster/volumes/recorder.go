@@ -16,9 +16,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Recorder stands between the VolumeBinding plugin and its binder and remembers what the last Reserve
-// settled, so that a cycle can record it and take it back. It passes everything else through but
-// BindPodVolumes: binding volumes is an effect, never part of a cycle.
+// Recorder wraps the VolumeBinding plugin's binder and remembers the results of the last Reserve, so that a cycle can
+// record them and take them back. It passes all other calls through except BindPodVolumes: binding volumes is an
+// effect, never part of a cycle.
 type Recorder struct {
 	binder volumebinding.SchedulerVolumeBinder
 	last   []eventlog.VolumeClaim
@@ -47,9 +47,9 @@ func Record(pl fwk.Plugin) (recorder *Recorder, ok bool, err error) {
 	return recorder, true, nil
 }
 
-// Captured returns what the last AssumePodVolumes since Reset settled, sorted by claim: for every claim of
-// the pod that was not bound yet its volume, or "" where one is to be provisioned. It is empty if nothing had
-// to be settled or it failed. It stays when the plugin's Unreserve takes the assumption back.
+// Captured returns the results of the last AssumePodVolumes since Reset, sorted by claim. For every claim of the pod
+// that was not bound yet it has the volume, or "" if one is to be provisioned. It is empty if there was nothing to
+// decide or the call failed. It stays when the plugin's Unreserve takes the assumption back.
 func (r *Recorder) Captured() []eventlog.VolumeClaim { return slices.Clone(r.last) }
 
 // Reset forgets what was captured; call it before every cycle.
@@ -112,7 +112,7 @@ var bindingFields = map[string]reflect.Type{
 	"pv":  reflect.TypeFor[*v1.PersistentVolume](),
 }
 
-// checkBindingInfo reports whether BindingInfo is what readBinding takes it for.
+// checkBindingInfo checks the fields of BindingInfo that readBinding uses.
 func checkBindingInfo() error {
 	info := reflect.TypeFor[volumebinding.BindingInfo]()
 	// any order: any missing field is an error, and both are named

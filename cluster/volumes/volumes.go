@@ -1,8 +1,8 @@
-// Package volumes is the part of the cluster's state that is about PersistentVolumes and the claims of them: what
-// plugins see of both while decisions have settled them and the cluster has not said so yet.
+// Package volumes is the part of the cluster's state for PersistentVolumes and their claims. It shows them to plugins
+// as decisions have changed them, until the cluster reports the change.
 //
-// It never decides which volume a claim gets: that is the plugin VolumeBinding, and Recorder reads what it settled.
-// Start reading at State.Assume.
+// It never decides which volume a claim gets: the plugin VolumeBinding does, and Recorder reads its results. Start
+// reading at State.Assume.
 package volumes
 
 import (
@@ -35,7 +35,7 @@ type Objects interface {
 	Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object)
 }
 
-// State is what the entries applied so far say about volumes and claims. It is not safe for concurrent use.
+// State is the state of volumes and claims after the entries applied so far. It is not safe for concurrent use.
 type State struct {
 	objects  Objects
 	overlays map[key]*overlay
@@ -77,8 +77,8 @@ var resources = []eventlog.Resource{eventlog.PersistentVolumeClaims, eventlog.Pe
 // Keeps reports whether the objects of a resource are part of a State.
 func Keeps(res eventlog.Resource) bool { return slices.Contains(resources, res) }
 
-// Upsert takes in a volume or claim that is logged. It returns what plugins saw before, nil for nothing. What decisions
-// assumed of the object gives way to one with another content.
+// Upsert takes in a volume or claim that is logged. It returns the object that plugins saw before, nil for none.
+// Assumptions of decisions about the object give way to an object with another content.
 func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
 	if len(s.overlays) > 0 {
 		k := keyOf(res, obj)
@@ -90,7 +90,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 	return s.objects.Upsert(res, obj)
 }
 
-// Delete takes a volume or claim away. It returns what plugins saw before, nil for nothing.
+// Delete takes a volume or claim away. It returns the object that plugins saw before, nil for none.
 func (s *State) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
 	s.drop(key{res, types.NamespacedName{Namespace: namespace, Name: name}})
 	return s.objects.Delete(res, namespace, name)
@@ -104,16 +104,15 @@ func (s *State) Logged(res eventlog.Resource, obj eventlog.Object) eventlog.Obje
 	return obj
 }
 
-// Assume makes the claims of a decided placement visible to plugins: a claim with a Volume gets that PersistentVolume's
-// claimRef, as kube-scheduler's binder would write it; one without gets the annotation that asks for provisioning on
-// the node. The objects in the log are not touched.
+// Assume makes the claims of a decided placement visible to plugins. A claim with a Volume gets that PersistentVolume's
+// claimRef, as kube-scheduler's binder would write it. A claim without one gets the annotation that asks for
+// provisioning on the node. The objects in the log do not change.
 //
-// What is assumed lasts until Forget for every pod that rests on it, or until the object is logged again with another
-// content: then the log's word is the newer one. The same content again, as an informer's relist brings it, says
-// nothing new and changes nothing.
+// An assumption lasts until Forget for every pod that depends on it, or until the object is logged again with another
+// content: then the log is newer. The same content again, as an informer's relist brings it, changes nothing.
 //
-// It is an error, after which nothing is assumed, if the pod holds volumes already, a claim or volume is missing, or
-// one is settled otherwise.
+// Assume fails, and assumes nothing, if the pod holds volumes already, a claim or volume is missing, or one is assumed
+// otherwise.
 func (s *State) Assume(pod *v1.Pod, node string, vols []eventlog.VolumeClaim) error {
 	if len(vols) == 0 {
 		return nil

@@ -52,7 +52,7 @@ func (w *waitingPod) Reject(plugin, _ string) bool {
 func (w *world) Gangs() framework.Gangs { return w }
 
 // GroupOf is the state's.
-func (w *world) GroupOf(pod *v1.Pod) *cluster.Group { return w.State.Gangs().Of(pod) }
+func (w *world) GroupOf(pod *v1.Pod) *cluster.Group { return w.State.Gangs().OfPod(pod) }
 
 func (w *world) HeldByOthers() bool { return w.heldByOthers }
 

@@ -67,7 +67,7 @@ func (v *view) GroupOf(pod *v1.Pod) *cluster.Group {
 	if !v.counts(pod) && v.state.Pods().Get(pod.UID) == nil {
 		return nil
 	}
-	return v.state.Gangs().Of(pod)
+	return v.state.Gangs().OfPod(pod)
 }
 
 // Cleared implements framework.Gangs: a member that another Permit plugin holds as well counts too, because nobody

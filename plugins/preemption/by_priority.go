@@ -52,7 +52,7 @@ func (p *Preemption) preemptor(pod *v1.Pod) framework.Preemptor {
 func (p *Preemption) mayPreemptPod(by framework.Preemptor, pod *v1.Pod) bool {
 	gangs := p.view.State().Gangs()
 	v := framework.Victim{Pods: []*v1.Pod{pod}, Priority: gangs.PriorityOf(pod), Kind: framework.PodVictim}
-	if gangs.Of(pod) != nil {
+	if gangs.OfPod(pod) != nil {
 		v.Kind = framework.GangVictim
 	}
 	if _, plain := p.policy().(ByPriority); !plain {

@@ -16,12 +16,12 @@ import (
 )
 
 // HTTP extenders in preemption: kube-scheduler's callExtenders (pkg/scheduler/framework/preemption/preemption.go), cut
-// in two. Extenders cannot be asked within a cycle. So the first cycle that finds candidates leaves in its state what
-// they are to be asked (Consultation); the scheduler makes a question of it. The cycle that comes when they have
-// answered looks for candidates again, and applies what they have said to those that are as they were.
+// in two. Extenders cannot be asked within a cycle. So the first cycle that finds candidates leaves the question in its
+// state (Consultation), and the scheduler sends it. The cycle after the answer searches for candidates again, and
+// applies the answer to the candidates that are unchanged.
 
-// maxCandidates is how many candidates extenders are asked about, and maxVictims how many victims these have together,
-// beyond the first candidate: those that would cost least.
+// maxCandidates is the number of candidates that extenders are asked about, the cheapest ones. maxVictims is the number
+// of victims that these have together, beyond the first candidate.
 const maxCandidates, maxVictims = 500, 10_000
 
 // The reasons for which the plugin, or extenders, leave no node.
@@ -32,7 +32,7 @@ const (
 	waitsForAnswer = "HTTP extenders are asked about the pods that would be evicted"
 )
 
-// Consultation is what came of extenders in a cycle: it stands in the cycle's state.
+// Consultation is the part of extenders in a cycle's state: the question, or the answer.
 type Consultation struct {
 	// Ask are the candidates that they are to be asked about, by node; nil for no question.
 	Ask []eventlog.Candidate
@@ -40,8 +40,8 @@ type Consultation struct {
 	Refusal *fwk.Status
 }
 
-// IsOthersByNow reports whether a rejection says that other pods than those that extenders were asked about would have
-// to be evicted: the pod is tried again after its backoff, and they are asked about these.
+// IsOthersByNow reports whether a rejection means that the victims have changed since extenders were asked. The pod is
+// tried again after its backoff, and extenders are asked about the new victims.
 func IsOthersByNow(r eventlog.Rejection) bool {
 	return r.Plugin == framework.ExtenderName && r.Reason == othersByNow
 }
@@ -51,7 +51,7 @@ func (c *Consultation) Clone() fwk.StateData { return c }
 
 const consultationKey fwk.StateKey = Name + "/extenders"
 
-// Consulted returns what came of extenders in the cycle, nil for nothing.
+// Consulted returns the Consultation of the cycle, nil for none.
 func Consulted(state fwk.CycleState) *Consultation {
 	data, err := state.Read(consultationKey)
 	if err != nil {
@@ -107,8 +107,8 @@ func (p *Preemption) consult(state fwk.CycleState, pod *v1.Pod, found []candidat
 	return left, nil
 }
 
-// keptNomination returns nil, by which the pod's nomination stays as it is, as where kube-scheduler fails; or takes it
-// away if it is to a node that extenders refuse.
+// keptNomination returns nil, so that the pod's nomination stays as it is, as where kube-scheduler fails. It takes the
+// nomination away if extenders refuse its node.
 func (p *Preemption) keptNomination(pod *v1.Pod) *fwk.PostFilterResult {
 	if vain, _ := p.view.InVain(pod.UID); slices.Contains(vain, pod.Status.NominatedNodeName) {
 		return upstream.NewPostFilterResultWithNominatedNode("")
@@ -123,7 +123,7 @@ func wasAsked(asked []eventlog.Candidate, c candidate) bool {
 	})
 }
 
-// question returns what extenders are asked: the candidates that would cost least, by node.
+// question returns the candidates to ask extenders about: the ones that would cost least, by node.
 func (p *Preemption) question(found []candidate) (ask []eventlog.Candidate) {
 	found = slices.Clone(found)
 	slices.SortFunc(found, p.compare)
@@ -139,8 +139,8 @@ func (p *Preemption) question(found []candidate) (ask []eventlog.Candidate) {
 	return ask
 }
 
-// keptBy returns what the extenders leave of the candidates about which they were asked. An extender that fails, or
-// names a node without victims, is passed over, or that node is, if the extender may be ignored.
+// keptBy returns the candidates that the extenders leave. If an extender may be ignored, an answer of it that is an
+// error is ignored, and so is a node that it names without victims.
 func keptBy(answers []framework.PreemptAnswer, asked []eventlog.Candidate) ([]eventlog.Candidate, error) {
 	for _, a := range answers {
 		if len(asked) == 0 {
@@ -166,7 +166,7 @@ func keptBy(answers []framework.PreemptAnswer, asked []eventlog.Candidate) ([]ev
 }
 
 // withVictims returns a candidate with the victims that extenders want. They must be pods that may be evicted for the
-// pod from that node. Of a group that goes as a whole all pods are victims.
+// pod from that node. If a victim belongs to a group that goes as a whole, all its pods are victims.
 func (p *Preemption) withVictims(pod *v1.Pod, c candidate, want eventlog.Candidate) (candidate, error) {
 	c.violations = int(want.Violations)
 	if sameUIDs(uidsOf(c.victims), want.Victims) {
@@ -205,7 +205,7 @@ func (p *Preemption) nothingLeft(pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Statu
 	return notHelpful()
 }
 
-// vainFor returns the nodes where room was made for members in vain.
+// vainFor returns the nodes where room was made for members without success.
 func (p *Preemption) vainFor(pl *plan) (nodes []string, exhausted bool) {
 	for _, g := range pl.gangs {
 		for _, m := range g.Members() {

@@ -34,7 +34,7 @@ func (p *Preemption) preemptForGang(
 		result, _ := p.giveUp(state, pl)
 		return result, fwk.NewStatus(fwk.Unschedulable, madeInVain)
 	}
-	// For those who have had others evicted already room is kept while more important pods are on their way out.
+	// A gang that has evicted pods keeps its room while more important pods are on their way out.
 	if !p.hasVictims(pl.by) && len(pl.withdrawn(nil)) == 0 {
 		return p.giveUp(state, pl)
 	}
@@ -79,9 +79,8 @@ func (p *Preemption) preemptForGang(
 	return propose(state, own, proposal)
 }
 
-// bestPlan returns the plan that costs least of those for each of the domains of nodes that the gang, or all that it is
-// admitted together with, may go to; of equals that whose domain is filled most, and then the first; nil if there is
-// none. The nodes without are left out.
+// bestPlan returns the cheapest plan, nil if there is none. There is one for each domain that the gang, or its unit,
+// may use. Ties go to the plan whose domain is filled most, and then to the first. The nodes of without are left out.
 func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group, without []string) (best *plan) {
 	var domains [][]string
 	limited := false
@@ -139,9 +138,9 @@ func (pl *plan) String() string {
 	return b.String()
 }
 
-// hopeless reports whether no plan can make room for a gang that is admitted by itself: its members would not fit
-// if all nodes were empty, or if all pods of lower priority had gone. That is counted, for all gangs of the same shape
-// (and priority) at once, so that it costs little where many of them come. A no says nothing.
+// hopeless reports whether no plan can make room for a gang that is admitted by itself. Its members would not fit on
+// empty nodes, or would not fit if all pods of lower priority had gone. One count serves all gangs of the same shape
+// and priority, so it costs little if many of them come. False means that it is not known.
 func (p *Preemption) hopeless(g *cluster.Group, by framework.Preemptor) bool {
 	members, needed := p.countedAlone(g)
 	below, known := p.policy().Below(by)
@@ -183,8 +182,8 @@ func (pl *plan) compare(o *plan) int {
 	return cmp.Compare(o.filled(), pl.filled())
 }
 
-// filled returns how much of the nodes that the plan is limited to would be requested if all went that may be made to
-// go, in parts of a hundred: the mean of the resources that its members request.
+// filled returns how much of the plan's nodes would be requested if all candidates went, as a percentage: the mean of
+// the resources that its members request.
 func (pl *plan) filled() (mean int64) {
 	resources := room.ResourcesOf(podsOf(pl.placed))
 	resources = slices.DeleteFunc(resources, func(name v1.ResourceName) bool { return name == v1.ResourcePods })

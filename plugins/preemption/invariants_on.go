@@ -2,5 +2,5 @@
 
 package preemption
 
-// invariants has answers that spare work checked against the work.
+// invariants turns on the checks of answers that replace work against the work.
 const invariants = true

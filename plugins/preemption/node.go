@@ -60,9 +60,9 @@ func (p *Preemption) preemptForPod(
 	return propose(state, best.node, proposal)
 }
 
-// ineligible says why the pod must not preempt, "" for no reason: it does not want to, or pods are ending on the node
-// that it is nominated to, or devices are about to come free there that are enough for it, unless that node has become
-// out of the question.
+// ineligible returns the reason why the pod must not preempt, "" for none. It may not want to. Pods may be ending on
+// the node that it is nominated to, or enough devices may be about to come free there, unless that node has been ruled
+// out.
 func (p *Preemption) ineligible(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	statuses fwk.NodeToStatusReader) string {
 	if !p.view.State().Gangs().MayPreempt(pod) {
@@ -106,16 +106,15 @@ func (p *Preemption) awaitsDevices(ctx context.Context, state fwk.CycleState, po
 
 // beyondGang returns the gang of a pod that is beyond what the gang needs. It returns nil for other pods.
 func (p *Preemption) beyondGang(pod *v1.Pod) *cluster.Group {
-	g := p.view.State().Gangs().Of(pod)
+	g := p.view.State().Gangs().OfPod(pod)
 	if g == nil || isResized(pod) || g.Independent() || p.view.GangPlugin() == "" {
 		return nil
 	}
 	return g
 }
 
-// sparing returns those of the targets that can go together without taking a running gang below its minimum, the least
-// important first. Example: of a gang with minimum 2 three members run, two of them on this node. One of the two may
-// go.
+// sparing returns targets that can go together without taking a running gang below its minimum, the least important
+// first. Example: of a gang with minimum 2 three members run, two of them on this node. One of the two may go.
 func (p *Preemption) sparing(targets []*target) (kept []*target) {
 	slices.SortFunc(targets, p.lessImportant)
 	left := spares{}
@@ -127,7 +126,7 @@ func (p *Preemption) sparing(targets []*target) (kept []*target) {
 	return kept
 }
 
-// spares are how many members of each gang may still go.
+// spares has the number of members of each gang that may still go.
 type spares map[*cluster.Group]int
 
 // take notes that a target goes. It returns false, and does nothing, if a gang would fall below its minimum by it.
@@ -137,12 +136,12 @@ func (s spares) take(u *target) bool {
 		if v.Group == nil || v.Stage == cluster.Waiting || v.Leaving() {
 			continue
 		}
-		spare, guarded := v.Group.CanLose()
+		surplus, guarded := v.Group.CanLose()
 		if !guarded {
 			continue
 		}
 		if _, seen := s[v.Group]; !seen {
-			s[v.Group] = spare
+			s[v.Group] = surplus
 		}
 		going[v.Group]++
 	}
@@ -159,8 +158,8 @@ func (s spares) take(u *target) bool {
 	return true
 }
 
-// candidates tries the nodes that were refused in a way that fewer pods could change, in order, until there are as many
-// as the arguments ask for, of which one violates no budget. err is the first that came up on the way.
+// candidates tries the refused nodes where fewer pods could help, in order, until there are as many candidates as the
+// arguments ask for, one of which violates no budget. err is the first error on the way.
 func (p *Preemption) candidates(
 	ctx context.Context,
 	state fwk.CycleState,
@@ -198,7 +197,7 @@ func (p *Preemption) candidates(
 	return out, err
 }
 
-// wanted is how many candidates are enough, of so many nodes.
+// wanted is the number of candidates that are enough, for so many nodes.
 func (p *Preemption) wanted(nodes int) int {
 	n := nodes * int(p.args.MinCandidateNodesPercentage) / 100
 	return min(max(n, int(p.args.MinCandidateNodesAbsolute)), nodes)
@@ -212,7 +211,7 @@ func (p *Preemption) evictable(pod *v1.Pod, node fwk.NodeInfo) []*target {
 	if p.beyondGang(pod) != nil {
 		targets = p.sparing(targets)
 	}
-	if own := p.view.State().Gangs().Of(pod); own != nil && isResized(pod) {
+	if own := p.view.State().Gangs().OfPod(pod); own != nil && isResized(pod) {
 		targets = slices.DeleteFunc(targets, func(u *target) bool { return u.has(own) })
 	}
 	return targets
@@ -266,7 +265,7 @@ func (p *Preemption) tryNode(
 	return c, nil
 }
 
-// trial is a copy of a node, and of what the plugins know of it, from which pods are thought away.
+// trial is a copy of a node, and of the plugins' state about it, from which pods are removed.
 type trial struct {
 	p     *Preemption
 	ctx   context.Context
@@ -282,8 +281,7 @@ func (p *Preemption) newTrial(ctx context.Context, state fwk.CycleState, pod *v1
 	return t
 }
 
-// remove takes pods of the target on other nodes from what plugins keep in the cycle's state only: nothing is filtered
-// there.
+// remove removes pods of the target on other nodes from the plugins' cycle state only: nothing is filtered there.
 func (t *trial) remove(u *target) {
 	t.each(u, func(info fwk.PodInfo, node fwk.NodeInfo) error {
 		if node == t.node {
@@ -311,7 +309,7 @@ func (t *trial) each(u *target, do func(fwk.PodInfo, fwk.NodeInfo) error) {
 		if pod.Node != node.Node().Name {
 			var err error
 			if node, err = t.p.handle.SnapshotSharedLister().NodeInfos().Get(pod.Node); err != nil {
-				continue // it stands on a node that is gone
+				continue // its node is gone
 			}
 		}
 		if err := do(pod.Info(), node); err != nil {
@@ -321,7 +319,7 @@ func (t *trial) each(u *target, do func(fwk.PodInfo, fwk.NodeInfo) error) {
 	}
 }
 
-// fits says whether the pod fits the node as it is thought of now.
+// fits reports whether the pod fits the node in the trial.
 func (t *trial) fits() bool {
 	if t.err != nil {
 		return false
@@ -363,7 +361,7 @@ func sumOfPriorities(victims []*cluster.Pod) (sum int64) {
 	return sum
 }
 
-// earliestStart is that of the victims of the highest priority.
+// earliestStart returns the earliest start of the victims of the highest priority.
 func (p *Preemption) earliestStart(victims []*cluster.Pod) (earliest time.Time) {
 	highest := int32(math.MinInt32)
 	for i, v := range victims {

@@ -12,14 +12,14 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// A plan is how a gang, or the gangs that are admitted together, would be placed if some pods were gone. Those that may
-// be made to go are in plan_targets.go, how many of them have to in plan_count.go, the placing of the members in
-// plan_place.go, and what need not go after all in plan_spare.go.
+// A plan is a placement of a gang, or of the gangs that are admitted together, without some pods. plan_targets.go has
+// the pods that may be evicted, plan_count.go counts how many of them must be, plan_place.go places the members, and
+// plan_putback.go takes back pods that need not be evicted.
 
-// maxReplacements is how often, in one cycle, all members are placed anew to see whether a target could stay after all.
-// Members that are alike and take no notice of other pods need it never; for others the victims may be more than needed
-// once so many targets have been tried. Where the nodes are chosen first, it is how often all members are looked at
-// again where they are; if that is not enough, the plan is made as for other gangs.
+// maxReplacements bounds how often, in one cycle, all members are placed again to see whether a target could stay after
+// all. Members that are alike and independent of other pods never need it. For others the victims may be more than
+// needed once so many targets have been tried. If the nodes are chosen first, it bounds how often all members are
+// checked again where they are. If that is not enough, the plan is made as for other gangs.
 const maxReplacements = 256
 
 func (pl *plan) costs() (c candidate) {
@@ -30,7 +30,7 @@ func (pl *plan) costs() (c candidate) {
 	return c
 }
 
-// plan is how the members would be placed if the victims were gone.
+// plan is a placement of the members without the victims.
 type plan struct {
 	p     *Preemption
 	ctx   context.Context
@@ -166,7 +166,7 @@ func (pl *plan) fewest() (n int, enough bool) {
 	return highest, true
 }
 
-// shorten places the members without the first n candidates and takes back those that need not go.
+// shorten places the members without the first n candidates, and takes back candidates that need not go.
 func (pl *plan) shorten(n int) {
 	pl.startRehearsal(n)
 	defer pl.r.End()
@@ -204,7 +204,7 @@ func (pl *plan) compareMembers() {
 			if first == nil {
 				first, claims = m.Object, own
 			}
-			pl.heeding = pl.heeding || shared || sociable(m.Object)
+			pl.heeding = pl.heeding || shared || dependsOnOthers(m.Object)
 			pl.alike = pl.alike && similar(first, m.Object) && own == claims
 		}
 	}
@@ -213,8 +213,8 @@ func (pl *plan) compareMembers() {
 	pl.alike = pl.alike && !pl.heeding
 }
 
-// sociable says whether it may matter to the pod where others are.
-func sociable(pod *v1.Pod) bool {
+// dependsOnOthers reports whether the places of other pods may matter to the pod.
+func dependsOnOthers(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
 		len(pod.Spec.TopologySpreadConstraints) > 0 ||
@@ -224,8 +224,8 @@ func sociable(pod *v1.Pod) bool {
 		})
 }
 
-// claimsOf returns what the pod's claims ask for; shared says that it may matter to the pod which devices others have
-// on other nodes.
+// claimsOf returns the requests of the pod's claims. shared means that the devices of others on other nodes may matter
+// to the pod.
 func (p *Preemption) claimsOf(pod *v1.Pod) (specs string, shared bool) {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return "", false
@@ -237,7 +237,7 @@ func (p *Preemption) claimsOf(pod *v1.Pod) (specs string, shared bool) {
 	return string(own), !ok
 }
 
-// similar compares pods. What it says of sociable ones is of no account.
+// similar compares pods. Its result has no meaning for pods that depend on others.
 func similar(a, b *v1.Pod) bool {
 	x, y := a.Spec, b.Spec
 	x.Volumes, y.Volumes = nil, nil

@@ -9,28 +9,28 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// How many candidates have to go is counted, and not tried by placing the members again and again, where the members of
-// one gang are alike and what a node takes of them rests on that node alone. Then they fit if the nodes together take
-// as many as are needed, and only nodes matter on which a member fits or a candidate is. Example: 5,000 nodes are full,
-// and the four least important pods are on nodes 7, 7, 19 and 30. A gang of three needs the first three to go. Only
-// nodes 7 and 19 are looked at then, to place the members and to find out who may stay.
+// The number of candidates that have to go is counted, without placing the members again and again, if two conditions
+// hold: the members of one gang are alike, and the number that a node takes depends on that node alone. Then they fit
+// if the nodes together take as many as are needed. Only nodes matter on which a member fits or a candidate is.
+// Example: 5,000 nodes are full, and the four least important pods are on nodes 7, 7, 19 and 30. A gang of three needs
+// the first three to go. Only nodes 7 and 19 are examined then, to place the members and to find out who may stay.
 //
 // It changes no plan: with invariants on, the plan is made both ways and compared.
 
-// counting is what is known of the room on nodes while the candidates go one after the other.
+// counting has the room on nodes while the candidates go one after the other.
 type counting struct {
-	pl      *plan
-	c       *framework.Count
-	members []*cluster.Pod           // those that are needed
-	leaving map[string][]fwk.PodInfo // by node: the pods that are on their way out anyway, and waiting members
-	nodes   map[string]*counted
-	order   []*counted // the same nodes: those that take some anyway, and then as candidates on them came
-	base    int        // how many members fit without any candidate's going
-	roomy   []string   // the nodes on which some do
-	taken   int        // the candidates up to here are in nodes
+	pl       *plan
+	c        *framework.Count
+	members  []*cluster.Pod           // the needed members
+	leaving  map[string][]fwk.PodInfo // by node: the pods that are on their way out anyway, and waiting members
+	nodes    map[string]*counted
+	order    []*counted // the same nodes: first those with room, and then in the order of the candidates on them
+	base     int        // how many members fit without any candidate's going
+	withRoom []string   // the nodes on which some do
+	taken    int        // the candidates up to here are in nodes
 }
 
-// counted is what is known of a node on which candidates are.
+// counted has the room of a node with candidates.
 type counted struct {
 	name  string
 	base  int
@@ -113,14 +113,14 @@ func (k *counting) start() bool {
 	for _, name := range names {
 		if n := k.room(name, k.leaving[name]); n > 0 {
 			k.base += n
-			k.roomy = append(k.roomy, name)
+			k.withRoom = append(k.withRoom, name)
 			k.add(name, n)
 		}
 	}
 	return true
 }
 
-// add begins to keep what is known of a node.
+// add adds a node.
 func (k *counting) add(name string, base int) *counted {
 	node := &counted{name: name, base: base, takes: map[int]int{0: base}}
 	k.nodes[name], k.order = node, append(k.order, node)
@@ -133,8 +133,8 @@ func (k *counting) room(node string, gone []fwk.PodInfo) int {
 	return k.c.On(node, gone, len(k.members), func(i int) fwk.PodInfo { return k.members[i].InfoOn(node) })
 }
 
-// fewest returns how many candidates, from the first on, have to go. The more have gone, the more room there is: first
-// it doubles their number until that is enough, so that no more nodes than necessary are looked at.
+// fewest returns how many candidates, from the first on, have to go. The more have gone, the more room there is. It
+// first doubles their number until that is enough, so that no more nodes than necessary are examined.
 func (k *counting) fewest() (n int, enough bool) {
 	if k.enough(0) {
 		return 0, true
@@ -201,7 +201,7 @@ func (k *counting) take(n int) {
 
 // focus returns the nodes that members may go to without the first n candidates, sorted: all others take none.
 func (k *counting) focus(n int) []string {
-	nodes := slices.Clone(k.roomy)
+	nodes := slices.Clone(k.withRoom)
 	for _, u := range k.pl.candidates[:n] {
 		for _, v := range u.pods {
 			if k.pl.limit == nil || slices.Contains(k.pl.limit, v.Node) {

@@ -43,7 +43,7 @@ func (pl *plan) tryFirst(n int) bool {
 	return pl.placeAll()
 }
 
-// focused returns, of the nodes that a member may go to, those that are known to be all on which it may fit.
+// focused returns the nodes on which a member may fit, out of the nodes that it may use, if they are known.
 func (pl *plan) focused(within []string) []string {
 	if pl.focus != nil {
 		return pl.focus

@@ -63,7 +63,7 @@ func (pl *plan) wantsDevices() bool {
 	return slices.ContainsFunc(pl.gangs, func(g *cluster.Group) bool { return slices.ContainsFunc(g.Members(), wants) })
 }
 
-// countViolations counts for each candidate the pods that a budget protects, and puts those that have any behind the
+// countViolations counts for each candidate the pods that a budget protects, and puts candidates with any behind the
 // others.
 func (pl *plan) countViolations(budgets []*policyv1.PodDisruptionBudget) {
 	pl.counted = map[*target]int{}
@@ -80,13 +80,13 @@ func (pl *plan) countViolations(budgets []*policyv1.PodDisruptionBudget) {
 	})
 }
 
-// knownTargets are all targets there are, the least important first, as long as version holds. They are a memo, because
-// gangs that preempt come together, and a cluster has many pods: those of a decision's victims are asked to go, and
-// still there, when the next gang looks for its own.
+// knownTargets has all targets, the least important first, as long as version holds. It is a memo, because gangs that
+// preempt come together, and a cluster has many pods. The victims of a decision are evicted, and still there, when the
+// next gang searches for its own.
 type knownTargets struct {
 	targets []*target
 	version cluster.VictimsVersion
-	latest  time.Time // when the last pod started that has; those that have not count as started later
+	latest  time.Time // when the last pod started that has; pods that have not count as started later
 	valid   bool
 }
 
@@ -118,7 +118,7 @@ func (p *Preemption) targetsOf(all bool, nodes []fwk.NodeInfo) (targets []*targe
 	return k.targets, true
 }
 
-// checkKnown panics if the memo is not what would be found out anew.
+// checkKnown panics if the memo differs from a new search.
 func (p *Preemption) checkKnown(nodes []fwk.NodeInfo) {
 	anew := p.targetsOn(nodes...)
 	slices.SortFunc(anew, p.lessImportant)
@@ -132,7 +132,7 @@ func (p *Preemption) checkKnown(nodes []fwk.NodeInfo) {
 
 func (p *Preemption) lessImportant(a, b *target) int { return -p.moreImportant(a, b) }
 
-// split returns the target's pods of which leaves is not true, and those of which it is; nil for none.
+// split returns the target's pods for which leaves is false, and the others; nil for none.
 func (u *target) split(leaves func(*cluster.Pod) bool) (stay, going *target) {
 	first := slices.IndexFunc(u.pods, leaves)
 	if first < 0 {

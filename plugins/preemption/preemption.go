@@ -22,7 +22,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// Name is the plugin's name in configurations and in recorded rejections: that of the one it stands in for.
+// Name is the plugin's name in configurations and in recorded rejections: the name of the plugin that it replaces.
 const Name = names.DefaultPreemption
 
 // Preemption is the plugin.
@@ -43,7 +43,7 @@ type Planned struct {
 	Trials   int // how often all members were placed to see whether they fit
 }
 
-// Planned returns what was done since the plugin was made.
+// Planned returns the counts since the plugin was made.
 func (p *Preemption) Planned() Planned { return p.planned }
 
 var (
@@ -52,8 +52,8 @@ var (
 	_ fwk.SignPlugin        = (*Preemption)(nil)
 )
 
-// New makes the plugin. It fails on arguments that kube-scheduler would refuse, and on any handle but that of this
-// project's runtime with its Evictions.
+// New makes the plugin. It fails on arguments that kube-scheduler would refuse, and on any handle but this project's
+// with its Evictions.
 func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, ok := obj.(*config.DefaultPreemptionArgs)
 	if !ok {
@@ -79,8 +79,8 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 // Name implements fwk.Plugin.
 func (p *Preemption) Name() string { return Name }
 
-// EventsToRegister implements fwk.EnqueueExtensions: there are none. Whoever refused the pod knows what would help it,
-// and the end of a victim is among that.
+// EventsToRegister implements fwk.EnqueueExtensions: there are none. The plugin that refused the pod registers the
+// events that would help it, and the end of a victim is among them.
 func (p *Preemption) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
@@ -90,12 +90,12 @@ func (p *Preemption) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk
 	return nil, nil
 }
 
-// A Proposal is what a PostFilter plugin wants done for the pod to fit, beside the pod's own nomination. It stands in
-// the cycle's state.
+// A Proposal has the actions that a PostFilter plugin wants so that the pod fits, beside the pod's own nomination. It
+// is in the cycle's state.
 type Proposal struct {
 	// Victims have to go, the most important first. Some may be on their way out already.
 	Victims []types.UID
-	// Nominations are those of other pods: given, or with Node "" taken away.
+	// Nominations are nominations of other pods: given, or with Node "" taken away.
 	Nominations []Nomination
 }
 
@@ -119,9 +119,9 @@ func Proposed(state fwk.CycleState) *Proposal {
 	return data.(*Proposal)
 }
 
-// PostFilter looks for pods whose going would make room for the pod, or for its gang once the attempt to place it has
-// come to its end. The answer is Success with a nomination and a Proposal; or Unschedulable, with no result if the
-// pod's nomination is to stay as it is, and with an empty one if it is of no use any more.
+// PostFilter searches for pods to evict for the pod, or for its gang once the attempt to place it has come to its end.
+// The answer is Success with a nomination and a Proposal, or Unschedulable. Unschedulable has no result if the pod's
+// nomination is to stay as it is, and an empty one if the nomination is of no use any more.
 func (p *Preemption) PostFilter(
 	ctx context.Context,
 	state fwk.CycleState,
@@ -130,7 +130,7 @@ func (p *Preemption) PostFilter(
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	ctx = withBudget(ctx, maxDeviceSteps)
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
-		if g := p.view.State().Gangs().Of(pod); g != nil && !g.Suffices(gang.OnNodes) {
+		if g := p.view.State().Gangs().OfPod(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin
 			if !refused && !p.endsAttempt(g) {
 				return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -141,11 +141,11 @@ func (p *Preemption) PostFilter(
 	return p.preemptForPod(ctx, state, pod, statuses)
 }
 
-// isResized reports whether the cycle is that of a pod that is on its node, and is to be resized there.
+// isResized reports whether the cycle is for a pod on its node that is to be resized there.
 func isResized(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 
-// endsAttempt reports whether the gang, which has not its minimum on nodes, and all that it might be admitted without,
-// cannot be completed any more now that a member of it has found no node.
+// endsAttempt reports whether the gang, now that a member of it has found no node, cannot be completed any more. It
+// does not have its minimum on nodes then, and no gang that might be admitted without it can be completed either.
 func (p *Preemption) endsAttempt(own *cluster.Group) bool {
 	u := own.Tally(func(g *cluster.Group, n *gang.Counts) { n.Untried = p.view.Left(g) })
 	u.OwnGang().Fail()
@@ -181,7 +181,7 @@ func (p *Preemption) spared(u *target) bool {
 	})
 }
 
-// started returns when the pod started; for one that has not, the time is that of the cycle.
+// started returns when the pod started; the time of the cycle if it has not.
 func (p *Preemption) started(pod *v1.Pod) time.Time {
 	if t := pod.Status.StartTime; t != nil {
 		return t.Time
@@ -189,8 +189,7 @@ func (p *Preemption) started(pod *v1.Pod) time.Time {
 	return p.handle.Now()
 }
 
-// yields returns, of the pods nominated to the nodes, those that the preemptor may preempt: room is
-// no longer kept for them.
+// yields returns the pods nominated to the nodes that the preemptor may preempt: no room is kept for them any longer.
 func (p *Preemption) yields(by framework.Preemptor, nodes ...string) (out []Nomination) {
 	for _, node := range nodes {
 		for _, info := range p.handle.NominatedPodsForNode(node) {

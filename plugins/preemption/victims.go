@@ -52,7 +52,7 @@ func objects(pods []*cluster.Pod) []*v1.Pod {
 	return out
 }
 
-// has reports whether a pod of the gang is among those of the target.
+// has reports whether a pod of the gang is in the target.
 func (u *target) has(g *cluster.Group) bool {
 	return slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Group == g })
 }

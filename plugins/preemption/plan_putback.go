@@ -6,7 +6,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// What a plan takes back: targets that need not go.
+// Targets that a plan takes back, because they need not go.
 
 // takeBack puts every target back that need not go, the most important first, until none is left that could stay. Where
 // the nodes are chosen first, none could that was not put back at its turn.
@@ -14,13 +14,13 @@ func (pl *plan) takeBack() {
 	if pl.nodesFirst && pl.heeding {
 		targets := slices.Clone(pl.victims)
 		slices.Reverse(targets)
-		pl.spareTogether(targets)
+		pl.putBackTogether(targets)
 		return
 	}
 	for {
 		kept := len(pl.victims)
 		for _, u := range slices.Backward(slices.Clone(pl.victims)) {
-			if pl.spare(u) {
+			if pl.putBack(u) {
 				pl.victims = slices.DeleteFunc(pl.victims, func(v *target) bool { return v == u })
 			}
 		}
@@ -30,10 +30,10 @@ func (pl *plan) takeBack() {
 	}
 }
 
-// spare puts the target back if the members still fit then.
-func (pl *plan) spare(u *target) bool {
+// putBack puts the target back if the members still fit then.
+func (pl *plan) putBack(u *target) bool {
 	if pl.alike || pl.nodesFirst {
-		return pl.spareHere(u)
+		return pl.putBackHere(u)
 	}
 	if pl.replacements++; pl.replacements > maxReplacements {
 		return false
@@ -57,22 +57,22 @@ func (pl *plan) liftFrom(i int) {
 	}
 }
 
-// spareTogether puts targets back, in their order, as long as the members still fit where they are: all of them at
-// once if they can stay, or else half of them and then the other half.
-func (pl *plan) spareTogether(targets []*target) {
+// putBackTogether puts targets back, in their order, as long as the members still fit where they are. It puts back all
+// of them at once if they can stay, or else half of them and then the other half.
+func (pl *plan) putBackTogether(targets []*target) {
 	if len(targets) == 0 || pl.replacements > maxReplacements {
 		return
 	}
-	if pl.replacements++; pl.spareInPlace(targets) {
+	if pl.replacements++; pl.putBackInPlace(targets) {
 		pl.victims = slices.DeleteFunc(pl.victims, func(u *target) bool { return slices.Contains(targets, u) })
 	} else if half := len(targets) / 2; half > 0 {
-		pl.spareTogether(targets[:half])
-		pl.spareTogether(targets[half:])
+		pl.putBackTogether(targets[:half])
+		pl.putBackTogether(targets[half:])
 	}
 }
 
-// spareInPlace puts targets back if the members still fit then where they are, one after the other.
-func (pl *plan) spareInPlace(targets []*target) bool {
+// putBackInPlace puts targets back if the members still fit then where they are, one after the other.
+func (pl *plan) putBackInPlace(targets []*target) bool {
 	before := slices.Clone(pl.placed)
 	pl.liftAll()
 	for _, u := range targets {
@@ -88,10 +88,10 @@ func (pl *plan) spareInPlace(targets []*target) bool {
 	return true
 }
 
-// spareHere is spare for members that are alike: only those on the target's own nodes need another place, and if
-// there is none for one of them, no other order of placing would have found one. Where the nodes are chosen first, none
+// putBackHere is putBack for members that are alike. Only the members on the target's own nodes need another place. If
+// there is none for one of them, no other order of placing would have found one. If the nodes are chosen first, none
 // has another place.
-func (pl *plan) spareHere(u *target) bool {
+func (pl *plan) putBackHere(u *target) bool {
 	before := slices.Clone(pl.placed)
 	var moved []member
 	for i := len(pl.placed) - 1; i >= 0; i-- {
