@@ -1,6 +1,6 @@
 // Package engine is the one writer of a log. It stamps inputs with the next sequence numbers and a time that never goes
-// back, applies them to the Machine, lets the Machine decide until nothing is left, makes all of that durable, and only
-// then gives out the effects of the decisions.
+// back, and applies them to the Machine. It lets the Machine decide until nothing is left, and makes all of that durable.
+// Only then it gives out the effects of the decisions.
 //
 // The package never talks to a cluster and reads no clock. A driver does: package engine/live for a cluster, package
 // sim for a virtual one. Start reading at Ready and Engine.Step.
@@ -27,25 +27,25 @@
 //	err = errors.Join(err, e.Close())
 //
 // With Advance in place of Step the loop does not wait for the disk. It then also wakes when something is received from
-// Engine.Appended, and the next call returns what has become durable.
+// Engine.Appended, and the next call returns the durable entries.
 //
 // Callers must call the engine from one goroutine at a time, except for Appended.
 //
-// Callers must give it as inputs what the world has told, in that order: objects that came or changed, deletions, and
+// Callers must give it the changes of the world as inputs, in their order: objects that came or changed, deletions, and
 // the results of effects. An input must not be changed afterwards.
 //
 // Callers must read Commits before the next call of the engine. The payloads of entries belong to the Machine, which
-// may change them in that call. What is needed longer, or by another goroutine, must be copied or encoded. Nothing
-// decided here may be shown to anybody before its entry has come in a Commit.
+// may change them in that call. Data that is needed longer, or by another goroutine, must be copied or encoded. No
+// decision may be shown to anybody before its entry has come in a Commit.
 //
-// Callers must hand on every effect of Effects once. The next call need not wait until they are carried out: effects
-// take as long as they take, and the engine goes on to decide meanwhile. Effects on one pod must be carried out in
+// Callers must hand on every effect of Effects once. The next call need not wait until they are carried out: the
+// engine decides meanwhile. Effects on one pod must be carried out in
 // their order. Those on different pods may be carried out in any order, and at the same time. An effect whose Earlier
 // is set may have been carried out already by another process: the caller must look before it acts.
 //
 // Callers must give back one final result of every effect as an input: a BindResult, an EvictResult, an ExtenderResult,
-// or the changed object where EffectKind says so. While it is not known what came of an effect there is no result, and
-// what the effect needs stays reserved. Effects that have no result when the process ends come again in the first Ready
+// or the changed object where EffectKind says so. While the result is not known there is no input, and the
+// effect's resources stay reserved. Effects that have no result when the process ends come again in the first Ready
 // of the next epoch.
 //
 // Callers must not send an eviction of Withdrawals that they have not sent yet. They give back that it was withdrawn.
@@ -64,8 +64,8 @@
 //
 // # Order
 //
-// Commits have every entry of the epoch once, in order and without a gap, beginning with the EpochStarted of Open. What
-// came before the epoch stands in the log. Where one Commit ends and the next begins depends on the speed of the disk.
+// Commits have every entry of the epoch once, in order and without a gap, beginning with the EpochStarted of Open.
+// Earlier entries are in the log. Where one Commit ends and the next begins depends on the speed of the disk.
 //
 // An effect is given out only after its decision is durable, with the Commit of its decision or with a later call. The
 // one exception is the option WhenDecided. It is for a simulation, whose world exists in that log alone.
@@ -77,9 +77,9 @@
 // the same inputs at the same times are the same log, byte for byte, and the log does not show where one append ends
 // and the next begins.
 //
-// What the writer reads of an entry nobody changes: its header, and its payload's encoding, which was made when the
-// entry was taken in. The payload is the Machine's from then on.
+// The writer reads the header of an entry, and its payload's encoding, which was made when the entry was taken in. Neither
+// changes after that. The payload belongs to the Machine from then on.
 //
-// Recovery is Open: the newest snapshot that can be trusted is restored, the entries after it, or the whole log if
-// there is none, are read into the Machine by the same Apply, and a new epoch begins.
+// Recovery is Open. It restores the newest trusted snapshot, and applies the entries after it, or the whole log if there
+// is no snapshot, with the same Apply. Then a new epoch begins.
 package engine

@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Effect is an effect with everything that is needed to carry it out. None of what it points to may be changed.
+// Effect is an effect with all data to carry it out. None of the data that it points to may be changed.
 type Effect struct {
 	scheduler.Effect
 	// Earlier says that the decision is of an earlier epoch, which may have carried it out.
@@ -24,19 +24,19 @@ type Effect struct {
 	// Pod is the pod of a Bind or an Ask as the scheduler knows it; nil if it is gone.
 	Pod *v1.Pod
 
-	// The rest of what a Bind needs.
+	// The rest of the data for a Bind.
 
 	// Claims are the names of the ResourceClaims that must be reserved for the pod before it is bound.
 	Claims []string
-	// ClaimUIDs are the UIDs of Claims by name, as the scheduler knows them. They count where the decision says nothing
-	// of a claim, because it had devices already.
+	// ClaimUIDs are the UIDs of Claims by name, as the scheduler knows them. They count for claims that the decision
+	// leaves out, because they had devices already.
 	ClaimUIDs map[string]types.UID
-	// GroupClaims are, by name, those of Claims that are reserved for the pod's PodGroup and not for the pod.
+	// GroupClaims are the Claims that are reserved for the pod's PodGroup and not for the pod, by name.
 	GroupClaims map[string]resourcev1.ResourceClaimConsumerReference
-	// Binding is what plugins do in the pod's binding cycle; nil if no plugin takes part.
+	// Binding has the calls of plugins in the pod's binding cycle; nil if no plugin takes part.
 	Binding BindingCycle
 
-	// The rest of what an Evict needs.
+	// The rest of the data for an Evict.
 
 	// MakesRoom says that pods wait for the room. Without them the eviction must never be given up.
 	MakesRoom bool
@@ -45,14 +45,14 @@ type Effect struct {
 	// Scheduler is the name of the scheduler that the preemptor names; "" if that is not known.
 	Scheduler string
 
-	// The rest of what an Ask needs.
+	// The rest of the data for an Ask.
 
 	// Pods are the pods that extenders may name as victims, by candidate; nil unless the question is about preemption.
 	Pods map[string][]*v1.Pod
 }
 
-// BindingCycle is what plugins do in the binding cycle of a pod. The methods are called one after the other, each at
-// most once in an attempt to bind the pod.
+// BindingCycle has the calls of plugins in the binding cycle of a pod. The methods are called one after the other, each
+// at most once in an attempt to bind the pod.
 type BindingCycle interface {
 	// Before calls the plugins that come before the bind. A status that is not nil ends the bind.
 	Before(ctx context.Context, together framework.Together) *fwk.Status

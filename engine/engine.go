@@ -30,12 +30,12 @@ type Engine struct {
 	closed   bool
 }
 
-// Open begins a new epoch. It takes the state from Options.Standby, or recovers it from the log and the newest snapshot
-// that can be trusted. The epoch's first entry has the time now, or the log's last time if that is later. Effects that
-// were outstanding when the log ended come with the first Ready.
+// Open begins a new epoch. It takes the state from Options.Standby, or recovers it from the log and the newest trusted
+// snapshot. The epoch's first entry has the time now, or the log's last time if that is later. Effects that were
+// outstanding when the log ended come with the first Ready.
 //
 // The error is an *eventlog.DamagedError that wraps a *snapshot.LostError if there is a good snapshot of an entry that
-// the log lacks: nothing may be appended in place of what was lost.
+// the log lacks: nothing may be appended in place of the lost entries.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))
@@ -89,7 +89,7 @@ func (e *Engine) Durable() uint64 {
 }
 
 // Appended returns a channel that signals that an append has succeeded or failed. The next call of the engine returns
-// what came of it. The channel is for one receiver, and holds one message for any number of appends.
+// the result. The channel is for one receiver, and holds one message for any number of appends.
 func (e *Engine) Appended() <-chan struct{} { return e.writer.appended }
 
 // Step takes inputs in at time now (or at the log's last time if that is later), decides until nothing is left, and
@@ -232,9 +232,9 @@ func (e *Engine) handAndStop() error {
 	return e.writer.stop()
 }
 
-// asLogged replaces an input's object by what a reader of the log will see: the fields that scheduling reads, encoded
-// and decoded once. So the Machine never sees more than the log has. For example, a pod's env values are dropped here.
-// Otherwise a decision could depend on them, and a replay would decide something else.
+// asLogged replaces an input's object by the object that a reader of the log will see: the fields that scheduling
+// reads, encoded and decoded once. So the Machine never sees more than the log has. For example, a pod's env values are
+// dropped here. Otherwise a decision could depend on them, and a replay would decide something else.
 func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 	switch p := entry.Payload.(type) {
 	case *eventlog.Upserted:
@@ -280,7 +280,7 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 	}
 	next := e.load.plus(load{1, entry.Encoding.Len()})
 	if len(e.pending) > 0 && !e.writer.limit.Holds(next.entries, next.bytes) {
-		if err := e.hand(); err != nil { // before entry is applied: hand may make a snapshot of what it hands over
+		if err := e.hand(); err != nil { // before entry is applied: hand may make a snapshot of the entries that it hands over
 			return err
 		}
 	}
@@ -390,19 +390,18 @@ func (e *Engine) ready(seq uint64) (Ready, error) {
 	return r, nil
 }
 
-// stop records why the engine has stopped, and returns what has become durable.
+// stop records why the engine has stopped, and returns the entries that have become durable.
 func (e *Engine) stop(why error) (Ready, error) {
 	e.failed = why
 	commits, _, _ := e.writer.collect() // the writer's error is in why, or Close returns it
 	return Ready{Commits: commits, State: e.machine}, why
 }
 
-// Close waits until nothing is on its way to the disk any more. The engine cannot be used after it. The error is that
-// of an append that failed, unless an earlier call has returned it. A snapshot that failed is reported
-// (Options.Report).
+// Close waits until all entries are durable. The engine cannot be used after it. The error is the error of a failed
+// append, unless an earlier call has returned it. A failed snapshot is reported (Options.Report).
 //
-// What becomes durable during Close comes in no Ready. A driver that wants all of it calls Sync before. Close does not
-// close the log: the caller that opened the log does, after Close.
+// Entries that become durable during Close come in no Ready. A driver that wants all of them calls Sync before. Close
+// does not close the log: the caller that opened the log does, after Close.
 func (e *Engine) Close() error {
 	err := e.writer.stop()
 	e.collect(true)

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// Options is what an epoch starts with.
+// Options are the options of an epoch.
 type Options struct {
 	// Registry holds the plugins that the configuration may name.
 	Registry framework.Registry
@@ -20,7 +20,7 @@ type Options struct {
 	Version string
 	// Seed is logged for plugins that use chance.
 	Seed uint64
-	// NewID returns the epoch's UUID; nil stands for a random one.
+	// NewID returns the epoch's UUID; nil means a random one.
 	NewID func() string
 	// Progress is called now and then while Open reads the log, with the last entry read; nil is not called.
 	Progress func(seq uint64)
@@ -67,13 +67,13 @@ func (o *Options) report(message string) {
 	}
 }
 
-// Log is what the engine needs of an eventlog.Log.
+// Log has the methods of an eventlog.Log that the engine uses.
 type Log interface {
 	eventlog.Appender
 	ReadLog
 }
 
-// ReadLog is what a state is recovered from.
+// ReadLog has the methods of a log that a recovery uses.
 type ReadLog interface {
 	Last() (uint64, error)
 	Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]

@@ -15,7 +15,7 @@ import (
 type Recovery struct {
 	// Snapshot is the entry of the snapshot that was restored; 0 if the whole log was read.
 	Snapshot uint64
-	// Entries is how many entries were read and applied.
+	// Entries is the number of entries that were read and applied.
 	Entries uint64
 	// Refused says, newest first, which snapshots could not be used and why.
 	Refused []error

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// FollowedLog is what a Standby needs of a log: one that another process writes, opened for reading.
+// FollowedLog has the methods of a log that a Standby uses. Another process writes the log.
 type FollowedLog interface {
 	ReadLog
 	eventlog.Follower
@@ -30,7 +30,7 @@ type Standby struct {
 	seq      atomic.Uint64
 }
 
-// NewStandby returns a Standby of no log yet. Of the options it uses Registry, Snapshots, SnapshotEvery, SnapshotAge,
+// NewStandby returns a Standby without a log. It uses the options Registry, Snapshots, SnapshotEvery, SnapshotAge,
 // Progress and Report.
 func NewStandby(opts Options) *Standby { return &Standby{opts: opts} }
 

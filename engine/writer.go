@@ -23,8 +23,8 @@ const (
 	maxInFlightBytes = 64 << 20
 )
 
-// A Commit is what one append made durable. Where one Commit ends and the next one begins depends on the speed of the
-// disk. Only the entries, one after the other, are the same in every run.
+// A Commit has the entries that one append made durable. Where one Commit ends and the next one begins depends on the
+// speed of the disk. Only the entries, one after the other, are the same in every run.
 type Commit struct {
 	// Entries are the entries of the append, at least one. The slice is the caller's, the payloads are the Machine's.
 	Entries []eventlog.Entry
@@ -56,8 +56,8 @@ func (e *AppendError) Unwrap() error { return e.Err }
 // disk is, the more entries share a commit. The entries of one call of put are always in one append. The goroutine
 // lives as long as there is something to append.
 //
-// The writer reads the header and the Encoding of an entry, which nobody changes any more. It never reads the payload,
-// which the Machine goes on to use: encoding an object here would race with plugins that read it.
+// The writer reads the header and the Encoding of an entry, which do not change any more. It never reads the payload,
+// which the Machine still uses: encoding an object here would race with plugins that read it.
 type writer struct {
 	log      Log
 	limit    eventlog.Limit   // of one append: the log's, and maxAppend entries
@@ -141,7 +141,7 @@ func (w *writer) stop() error {
 	return nil
 }
 
-// collect returns what became durable since the last call, and what state returns.
+// collect returns the commits since the last call, and the results of state.
 func (w *writer) collect() (commits []Commit, durable uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,12 +1,13 @@
-// Package live runs the scheduler on a world that goes on by itself, such as a Kubernetes cluster.
+// Package live runs the scheduler on a world that changes by itself, such as a Kubernetes cluster.
 //
-// It owns the loop between the engine and that world. Each turn it gives the engine what the world has told, and hands
+// It owns the loop between the engine and that world. Each turn it gives the world's changes to the engine, and hands
 // the engine.Ready on: first to Options.Observe, then to Options.Effects. It calls the engine again when the world
 // changes, when an effect has a result, when an append has ended, or when time alone makes work. At the end it decides
 // nothing more, waits for the effects that are under way, and waits until their outcomes are in the log.
 //
-// It asks the scheduler's state nothing, talks to no API server and reads no configuration. World and Effects do the
-// one, the caller the other. The loop's goroutine, which is the engine's, never waits for the network.
+// It does not read the scheduler's state, talks to no API server and reads no configuration. World and Effects talk
+// to the API server, and the caller reads the configuration. The loop's goroutine, which is the engine's, never waits
+// for the network.
 //
 // Start reading at Run.
 package live
@@ -47,9 +48,9 @@ type Effects interface {
 	Drain(context.Context) error
 }
 
-// Options are what a run needs.
+// Options are the options of a run.
 type Options struct {
-	// Engine is what the engine is opened with. Release and Decisions are set by Run.
+	// Engine has the options for engine.Open. Run sets Release and Decisions.
 	Engine engine.Options
 	// Log is the log to write.
 	Log engine.Log
@@ -60,9 +61,9 @@ type Options struct {
 	// Observe receives every Ready that has Commits, before Effects does, in the loop's goroutine; nil is not called.
 	// It may read the Ready's State until it returns.
 	Observe func(engine.Ready)
-	// Clock stamps entries and wakes the loop; nil stands for the clock of this machine.
+	// Clock stamps entries and wakes the loop; nil means the clock of this machine.
 	Clock clock.Clock
-	// Grace is how long a run that is to end waits for the effects that are under way.
+	// Grace is the time for which the end of a run waits for effects that are under way.
 	Grace time.Duration
 	// Lost is closed when nothing may be sent any more, because another scheduler may be at work. The run then ends
 	// without waiting for effects. The caller stops Effects at the same time. nil is never closed.
@@ -73,7 +74,7 @@ type Options struct {
 	Report func(message string)
 }
 
-// Stage is how far a run has come.
+// Stage is the progress of a run.
 type Stage uint8
 
 // The stages, in order.
@@ -130,9 +131,9 @@ type run struct {
 	base   time.Time // the time of entries when the clock said began
 }
 
-// now returns the time for entries. It is the clock's time while that goes on. While the clock is behind, because it
-// was set back or because the log comes from a machine whose clock is ahead, the time passes at the clock's speed from
-// where it was. Otherwise every backoff would last until the clock has caught up.
+// now returns the time for entries: the clock's time, unless the clock is behind. It may have been set back, or the log
+// may come from a machine whose clock is ahead. Then the time passes at the clock's speed from where it was. Otherwise
+// every backoff would last until the clock has caught up.
 func (r *run) now() time.Time {
 	steady := r.base.Add(r.Clock.Since(r.began))
 	now := r.Clock.Now()
@@ -217,8 +218,8 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// step takes in what has come, decides, and hands on what has become due. The run's context does not interrupt it, so
-// that the log has the step as a whole.
+// step takes in the changes, decides, and hands on the Ready. The run's context does not interrupt it, so that the log
+// has the whole step.
 func (r *run) step() error {
 	inputs := append(r.Effects.Take(), r.world.Take()...)
 	ready, err := r.engine.Advance(context.Background(), r.now(), inputs)

@@ -19,19 +19,19 @@ type Args struct {
 	// APIVersion and Kind may be given; they must be kubescheduler.config.k8s.io/v1 and CoschedulingArgs.
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
-	// PermitWaitingTimeSeconds is how long a member may be held on its node when its gang does not say; at least
-	// 0, which stands for the default, 60. As in kube-scheduler it is never longer than 15 minutes.
+	// PermitWaitingTimeSeconds is the time for which a member may be held on its node if its gang has no such time; at
+	// least 0, which means the default, 60. As in kube-scheduler it is never longer than 15 minutes.
 	PermitWaitingTimeSeconds *int64 `json:"permitWaitingTimeSeconds,omitempty"`
-	// PodGroupBackoffSeconds is how long a gang that failed is left alone at the least; at least 0, default 0: as long
-	// as its backoff in the queue.
+	// PodGroupBackoffSeconds is the minimum time after a failure before a gang is tried again; at least 0, default 0:
+	// its backoff in the queue.
 	PodGroupBackoffSeconds *int64 `json:"podGroupBackoffSeconds,omitempty"`
-	// PodGroupRejectPercentage is, in scheduler-plugins, the share of its minimum, in percent, that a gang may lack and
-	// still go on holding nodes; 0 to 100, default 10. Here a gang that lacks any holds nothing, and one that is
-	// NonStrict holds what it has until its deadline, so that it has no effect.
+	// PodGroupRejectPercentage is, in scheduler-plugins, the part of its minimum, in percent, that a gang may lack and
+	// still hold nodes; 0 to 100, default 10. It has no effect here: a gang that lacks any member holds nothing, and a
+	// NonStrict gang holds its nodes until its deadline.
 	PodGroupRejectPercentage *int32 `json:"podGroupRejectPercentage,omitempty"`
-	// QueuePolicy says who of the profile's pods and gangs may be attempted before another that comes before it in
-	// queue order; BestEffort by default. The name may also be that of a policy that the program adds. It is Rollcall's
-	// own: a stock kube-scheduler does not start with another.
+	// QueuePolicy decides which of the profile's pods and gangs may be attempted before another that comes before it in
+	// queue order; BestEffort by default. It may name a policy that the program adds. It is Rollcall's own: a stock
+	// kube-scheduler does not start with another policy than BestEffort.
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
 	// QueuePolicyArgs are the arguments of a policy that the program adds.
 	QueuePolicyArgs json.RawMessage `json:"queuePolicyArgs,omitempty"`
@@ -39,8 +39,8 @@ type Args struct {
 	// program adds. VictimPolicyArgs are its arguments. Both are Rollcall's own.
 	VictimPolicy     string          `json:"victimPolicy,omitempty"`
 	VictimPolicyArgs json.RawMessage `json:"victimPolicyArgs,omitempty"`
-	// BackfillHoldSeconds is how long, with the policy Backfill, the first in line lets others pass although nobody
-	// knows when there will be room for it, because pods that run declare no duration; at least 0, default 300.
+	// BackfillHoldSeconds is for the policy Backfill; at least 0, default 300. For that time the first entity lets
+	// others pass while it is not known when there will be room for it, because running pods declare no duration.
 	BackfillHoldSeconds *int64 `json:"backfillHoldSeconds,omitempty"`
 
 	holdGiven bool // BackfillHoldSeconds is no default
@@ -50,19 +50,19 @@ type Args struct {
 type QueuePolicy string
 
 const (
-	// BestEffort: whoever fits may pass those that do not.
+	// BestEffort: an entity that fits may pass entities that do not.
 	BestEffort QueuePolicy = "BestEffort"
 	// StrictFIFO: nobody passes anybody.
 	StrictFIFO QueuePolicy = "StrictFIFO"
-	// Backfill: the first that does not fit has a reservation at the earliest time at which, by declared durations,
-	// there is room for it, and others may pass it if they do not delay that: EASY backfill.
+	// Backfill: the first entity that does not fit has a reservation at the earliest time at which, by declared
+	// durations, there is room for it. Others may pass it if they do not delay that: EASY backfill.
 	Backfill QueuePolicy = "Backfill"
 )
 
-// QueuePolicies are those of Rollcall.
+// QueuePolicies are Rollcall's own policies.
 var QueuePolicies = []QueuePolicy{BestEffort, StrictFIFO, Backfill}
 
-// The defaults are those of scheduler-plugins.
+// The defaults of scheduler-plugins.
 const (
 	defaultPermitWaitingTimeSeconds = 60
 	defaultPodGroupBackoffSeconds   = 0
@@ -70,7 +70,7 @@ const (
 	defaultBackfillHoldSeconds      = 300
 )
 
-// PodGroupBackoff is how long a gang that failed is left alone at the least.
+// PodGroupBackoff is the minimum time after a failure before a gang is tried again.
 func (c *Coscheduling) PodGroupBackoff() time.Duration {
 	return time.Duration(*c.args.PodGroupBackoffSeconds) * time.Second
 }
@@ -91,7 +91,8 @@ func (c *Coscheduling) VictimPolicy() (name string, args json.RawMessage) {
 	return c.args.VictimPolicy, c.args.VictimPolicyArgs
 }
 
-// BackfillHold is how long the first in line lets others pass when nobody knows when there will be room for it.
+// BackfillHold is the time for which the first entity lets others pass while it is not known when there will be room
+// for it.
 func (c *Coscheduling) BackfillHold() time.Duration {
 	return time.Duration(*c.args.BackfillHoldSeconds) * time.Second
 }
@@ -107,8 +108,8 @@ func (a Args) permitWaitingTime() time.Duration {
 	return time.Duration(min(seconds, int64(maxPermitWait/time.Second))) * time.Second
 }
 
-// decodeArgs reads the arguments as the configuration's decoder leaves those of a plugin that
-// kube-scheduler does not know: raw JSON.
+// decodeArgs reads the arguments. The configuration's decoder leaves the arguments of a plugin that kube-scheduler does
+// not know as raw JSON.
 func decodeArgs(obj runtime.Object) (Args, error) {
 	var args Args
 	switch o := obj.(type) {

@@ -19,10 +19,10 @@ import (
 // Name is the plugin's name in configurations and in recorded rejections.
 const Name = "Coscheduling"
 
-// GroupsHandle is the part of the handle by which the plugin finds what it asks about gangs.
+// GroupsHandle is the part of the handle for questions about gangs.
 type GroupsHandle interface {
 	fwk.Handle
-	// Gangs returns what answers, nil if nothing does.
+	// Gangs returns the view for gang plugins, nil if there is none.
 	Gangs() framework.Gangs
 }
 
@@ -48,9 +48,9 @@ var (
 	_ framework.OrdersWithoutArgs = (*Coscheduling)(nil)
 )
 
-// New makes the plugin. With the handle of this project's runtime its framework.Gangs come from the log; with any
-// other, such as that of a stock kube-scheduler, they come from informers (see standalone). It fails on arguments that
-// it does not know, and on a handle that has neither framework.Gangs nor informers.
+// New makes the plugin. With the handle of this project's runtime its framework.Gangs come from the log. With another
+// handle, such as a stock kube-scheduler's, they come from informers (see standalone). It fails on unknown arguments,
+// and on a handle that has neither framework.Gangs nor informers.
 func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := decodeArgs(obj)
 	if err != nil {
@@ -119,8 +119,8 @@ func firstQueued(e fwk.QueuedEntityInfo) time.Time {
 }
 
 // PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang, or for all
-// the gangs that must be admitted with it; and a member whose gang cannot be complete any more in the attempt under
-// way. It limits the nodes to those of the gang's domain.
+// gangs that must be admitted with it. It refuses a member whose gang cannot be complete any more in the current
+// attempt. It limits the nodes to the gang's domain.
 func (c *Coscheduling) PreFilter(
 	_ context.Context,
 	_ fwk.CycleState,
@@ -146,8 +146,8 @@ func (c *Coscheduling) PreFilter(
 	return nil, fwk.NewStatus(fwk.Skip)
 }
 
-// isOnNode reports whether the cycle is that of a member that keeps its node, and is resized there: it is no matter of
-// its gang.
+// isOnNode reports whether the cycle is for a member that keeps its node, and is resized there. The gang does not
+// matter then.
 func isOnNode(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 
 // hopeless says why the member's cycle need not look at nodes, "" if it must.
@@ -188,10 +188,10 @@ func (c *Coscheduling) hopeless(g *cluster.Group) string {
 // PreFilterExtensions implements fwk.PreFilterPlugin: there are none.
 func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter sees to the unit's held members when one of them has found no node. As long as the members that were
-// not tried yet are enough without it, or the gang is NonStrict, they stay where they are. If the gang has become
-// complete without it (the minimum was lowered, or another scheduler placed a member), they go on. Otherwise the gang
-// cannot be completed now, and they are released.
+// PostFilter handles the unit's held members when one of them has found no node. They stay where they are as long as
+// the members that were not tried yet are enough without it, or the gang is NonStrict. They are allowed if the gang has
+// become complete without it (the minimum was lowered, or another scheduler placed a member). Otherwise the gang cannot
+// be completed now, and they are released.
 func (c *Coscheduling) PostFilter(
 	_ context.Context,
 	_ fwk.CycleState,
@@ -223,8 +223,8 @@ func (c *Coscheduling) Reserve(context.Context, fwk.CycleState, *v1.Pod, string)
 // ReservesNothing implements framework.ReservesNothing of this project.
 func (c *Coscheduling) ReservesNothing() {}
 
-// Unreserve releases the unit's other held members when a member that waited with them loses its place and leaves too
-// few, or when the gang cannot be completed without the member whose cycle just failed. It is idempotent.
+// Unreserve releases the unit's other held members if a member that waited with them loses its place and leaves too
+// few. It also does if the gang cannot be completed without the member whose cycle just failed. It is idempotent.
 func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
@@ -246,10 +246,10 @@ func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Po
 // whether another plugin holds it.
 func (c *Coscheduling) PermitsLast() {}
 
-// Permit holds a member until its gang, and enough of those that it is admitted with, have their minimum on nodes, and
-// then lets all waiting members go. A member that another plugin holds does not count, because that plugin may still
-// turn it away. Example: of a gang with the minimum 2 one member waits for the gang alone, and the second one is held
-// by another plugin. The gang plugin holds the second one too, and the first one stays.
+// Permit holds a member until its gang has its minimum on nodes, and enough of the gangs that it is admitted with have
+// theirs. Then it allows all waiting members. A member that another plugin holds does not count, because that plugin
+// may still turn it away. Example: of a gang with the minimum 2 one member waits for the gang alone, and the second one
+// is held by another plugin. The gang plugin holds the second one too, and the first one stays.
 func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
@@ -276,8 +276,8 @@ func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 	return fwk.NewStatus(fwk.Wait), timeout
 }
 
-// SignPod implements fwk.SignPlugin: what the plugin refuses in PreFilter is a matter of the gang, not of a
-// node, so it adds nothing to what makes two pods alike.
+// SignPod implements fwk.SignPlugin. The plugin's refusals in PreFilter concern the gang, not a node, so it adds
+// nothing to a pod's signature.
 func (c *Coscheduling) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
 }

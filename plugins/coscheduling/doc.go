@@ -1,31 +1,30 @@
-// Package coscheduling is the gang plugin: the members of a PodGroup are placed all together or not at all.
-// Its name, its extension points and the label it reads are those of Coscheduling in
-// kubernetes-sigs/scheduler-plugins; PodGroups of scheduling.k8s.io and the annotations of other projects are read
-// as well: docs/GANGS.md has them all.
+// Package coscheduling is the gang plugin: the members of a PodGroup are placed all together or not at all. It has the
+// name, the extension points and the label of Coscheduling in kubernetes-sigs/scheduler-plugins. It also reads PodGroups
+// of scheduling.k8s.io and the annotations of other projects: docs/GANGS.md has them all.
 //
-// How a gang goes through it:
+// A gang goes through it in these steps:
 //
-//   - PreEnqueue keeps members out of the queue until it is declared how many are enough and that many exist, and as
-//     long as the gang contradicts itself.
-//   - QueueSort orders by priority (the PodGroup's own, where it has one), then by when the pod or gang was first
-//     queued.
+//   - PreEnqueue keeps members out of the queue until the gang's minimum is declared and that many members exist. It
+//     also keeps them out as long as the gang contradicts itself.
+//   - QueueSort orders by priority (the PodGroup's own, if it has one), then by the time at which the pod or gang was
+//     first queued.
 //   - PreFilter refuses a gang at once when all nodes together have less free than its minimum needs.
-//   - Permit holds each member on its node, and lets all of them go in the cycle that completes the minimum.
-//   - PostFilter and Unreserve let the held members go again when so many cannot be placed that the others are
-//     not enough, so that a gang that does not fit holds nothing.
+//   - Permit holds each member on its node, and allows all of them in the cycle that completes the minimum.
+//   - PostFilter and Unreserve release the held members when so many cannot be placed that the others are not enough.
+//     So a gang that does not fit holds nothing.
 //
-// The plugin keeps no state: what it knows of a gang comes from framework.Gangs, which is rebuilt from the log.
+// The plugin keeps no state. It reads gangs from framework.Gangs, which is rebuilt from the log.
 //
-// New also makes it for a stock kube-scheduler, which has no log: then it is standalone, which runs the same code on a
-// view that informers feed, under a lock, and takes the place of what this project's queue and Machine do for gangs
-// (standalone.go; docs/GANGS.md tells what differs). Nothing of that is used by this project's own scheduler.
+// New also makes it for a stock kube-scheduler, which has no log. Then it is standalone: it runs the same code on a view
+// that informers feed, under a lock (standalone.go; docs/GANGS.md has the differences). It does there the work of this
+// project's queue and Machine for gangs. This project's own scheduler uses none of that.
 //
-// Unlike scheduler-plugins, a pod that names a PodGroup which does not exist (yet) waits for it instead of
-// being scheduled as if it had named none: members are often created before their group.
+// A pod that names a PodGroup which does not exist yet waits for it, because members are often created before their
+// group. In scheduler-plugins it is scheduled as if it had named none.
 //
-// Other Permit plugins can hold members as well: a gang goes when its minimum is held by nothing else, and is released
-// as a whole when one of them turns a member away or lets its deadline pass before that. In this project's runtime the
-// plugin is asked after them, so that it knows whether one of them holds the member.
+// Other Permit plugins can hold members as well. A gang is allowed when nothing else holds its minimum. It is released as
+// a whole when such a plugin turns a member away or lets its deadline pass before that. In this project's runtime the
+// plugin is asked after the others, so that it knows whether one of them holds the member.
 //
-// Start reading at coscheduling.go; for the stock kube-scheduler go on at standalone.go.
+// Start reading at coscheduling.go; for the stock kube-scheduler continue at standalone.go.
 package coscheduling

@@ -36,8 +36,8 @@ func (c *Coscheduling) groupChanged(_ klog.Logger, pod *v1.Pod, _, newObj any) (
 	return fwk.QueueSkip, nil
 }
 
-// roomMade: capacity came free. Whether it is enough for the gang is not asked here, for every gang at every
-// event, but when the gang comes to the head of the queue: see Room in package queue.
+// roomMade: capacity came free. Whether it is enough for the gang is checked when the gang comes to the head of the
+// queue, and not at every event: see Room in package queue.
 func (c *Coscheduling) roomMade(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	if c.groups.GroupOf(pod) == nil && c.args.QueuePolicy != Backfill {
 		return fwk.QueueSkip, nil // only a reservation is a matter of this plugin to a pod of no gang

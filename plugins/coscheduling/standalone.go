@@ -19,12 +19,12 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// standalone is the plugin in a scheduler without a log, such as a stock kube-scheduler. It decides by the same
-// Coscheduling; what that asks of gangs is answered by a view that informers feed, and that the cycles themselves
-// tell of held members.
+// standalone is the plugin in a scheduler without a log, such as a stock kube-scheduler. It decides with the same
+// Coscheduling. Its answers about gangs come from a view that informers feed, and that the cycles themselves update for
+// held members.
 //
-// The scheduler calls it from its cycles, from binding cycles, from under the lock of its queue, and informers from
-// goroutines of their own, so everything here happens under mu. Nothing that takes the queue's lock may be called
+// The scheduler calls it from its cycles, from binding cycles, and from under the lock of its queue. Informers call it
+// from goroutines of their own. So everything here happens under mu. Nothing that takes the queue's lock may be called
 // with mu held.
 type standalone struct {
 	handle fwk.Handle
@@ -75,8 +75,8 @@ func (s *standalone) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	return s.admit(ctx, pod)
 }
 
-// admit is PreEnqueue. It is asked again in PreFilter and Permit: what was true when the pod came into the queue may
-// not be any more. Whom it turns away is looked at again when the gang changes.
+// admit is PreEnqueue. PreFilter and Permit ask it again, because the answer may have changed since the pod came into
+// the queue. A pod that it turns away is checked again when the gang changes.
 func (s *standalone) admit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	s.learn(pod)
 	if s.view.counts(pod) && s.view.state.Pods().Get(pod.UID) == nil {
@@ -102,8 +102,8 @@ func (s *standalone) admit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	return status
 }
 
-// learn sees to it that the view knows a pod that the scheduler knows already: their informer tells them apart. A
-// pod that the informer's store has no more was deleted, and nobody would tell the view a second time.
+// learn makes sure that the view knows a pod that the scheduler knows already: their informer calls them at different
+// times. A pod that the informer's store does not have was deleted, and no further call about it would come.
 func (s *standalone) learn(pod *v1.Pod) {
 	if s.view.state.Pods().Get(pod.UID) != nil || !s.view.counts(pod) {
 		return
@@ -170,7 +170,7 @@ func (s *standalone) failed(g *cluster.Group) bool {
 	return !u.OwnGang().NonStrict && !u.OwnSuffices(gang.Possible) && u.OwnSuffices(gang.Present)
 }
 
-// backOff leaves g alone for podGroupBackoffSeconds, and then has its members tried again.
+// backOff leaves g alone for podGroupBackoffSeconds, and then retries its members.
 func (s *standalone) backOff(g *cluster.Group) {
 	r, name := s.view.record(g), g.Key()
 	if s.gang.PodGroupBackoff() == 0 || r.backsOff {
@@ -251,8 +251,8 @@ func (s *standalone) activateSiblings(state fwk.CycleState, g *cluster.Group, me
 	}
 }
 
-// PreBindPreFlight is called when a member that Permit holds can be told so for the first time. What the informers
-// told between Permit and now is made up for; PreBind has nothing to do.
+// PreBindPreFlight is called when a member that Permit holds can be allowed for the first time. It makes up for
+// informers' calls between Permit and now. PreBind has nothing to do.
 func (s *standalone) PreBindPreFlight(
 	_ context.Context,
 	_ fwk.CycleState,
@@ -296,7 +296,7 @@ func (s *standalone) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
 }
 
 // lost releases the held members of g's unit if too few have nodes after one of g in the given stage lost its place. A
-// gang that holds what it gets is let go by a member that was turned away or timed out, but not by a bind that failed.
+// NonStrict gang keeps its nodes after a failed bind, but not after a member was turned away or timed out.
 func (s *standalone) lost(g *cluster.Group, stage cluster.Stage) {
 	u := s.gang.tally(g)
 	if !u.OwnSuffices(gang.OnNodes) && (stage == cluster.Waiting || !u.OwnGang().NonStrict) {

@@ -24,11 +24,11 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// newStock makes the plugin for a stock kube-scheduler and begins to watch PodGroups; it stops when ctx is done.
+// newStock makes the plugin for a stock kube-scheduler and begins to watch PodGroups. It stops when ctx is done.
 //
 // Pods come from the scheduler's own informer. PodGroups of all APIs and CompositePodGroups come from informers of the
-// plugin's own: the scheduler waits for all of its own to be filled before it schedules anything, and so would not
-// start where one of the APIs is not served. These here ask again, at most 30 seconds apart, until it is.
+// plugin's own. The scheduler waits for its own informers before it schedules anything, and so would not start where
+// one of the APIs is not served. The plugin's informers ask again, at most 30 seconds apart, until it is.
 func newStock(ctx context.Context, h fwk.Handle, args Args) (fwk.Plugin, error) {
 	if err := args.stock(); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func (s *standalone) watchGroups(res eventlog.Resource, informer cache.SharedInd
 // gangs are names of gangs that something has changed for.
 type gangs []types.NamespacedName
 
-// change brings news into the view and sees to the gangs that it is about: held members are let go or released, and
-// the scheduler is asked to look at members again that were turned away and would not be now.
+// change applies changes to the view and handles their gangs: held members are allowed or released. It asks the
+// scheduler to check members again that were turned away and would not be now.
 func (s *standalone) change(news func() (gangs, error)) {
 	s.mu.Lock()
 	about, err := news()
@@ -115,7 +115,7 @@ func (s *standalone) change(news func() (gangs, error)) {
 	}
 }
 
-// lookAt sees to one gang, and to those that are admitted together with it, or want to be.
+// lookAt handles one gang, and the gangs that are admitted together with it, or want to be.
 func (s *standalone) lookAt(name types.NamespacedName, wake map[string]*v1.Pod) {
 	var concerned []*cluster.Group
 	if g := s.view.state.Gangs().Named(name.Namespace, name.Name); g != nil {
@@ -132,8 +132,8 @@ func (s *standalone) lookAt(name types.NamespacedName, wake map[string]*v1.Pod) 
 	}
 }
 
-// releaseOrAllow releases the waiting members of a gang that contradicts itself or is declared no more, or whose
-// composite is so: its minimum is not known then. It allows those of g's unit that have become complete without
+// releaseOrAllow releases the waiting members of a gang that contradicts itself or is not declared any more, or whose
+// composite is so: its minimum is not known then. It allows the members of g's unit that have become complete without
 // another cycle.
 func (s *standalone) releaseOrAllow(g *cluster.Group) {
 	if !anyWaits(g) {
@@ -146,7 +146,7 @@ func (s *standalone) releaseOrAllow(g *cluster.Group) {
 	s.gang.allow(g, &u, gang.Free)
 }
 
-// wake collects the members of g that are to be looked at again.
+// wake collects the members of g to check again.
 func (s *standalone) wake(g *cluster.Group, into map[string]*v1.Pod) {
 	if r, ok := s.view.records[g.Key()]; !ok || !r.turnedAway {
 		return
@@ -205,7 +205,7 @@ func (s *standalone) podWent(pod *v1.Pod) {
 	})
 }
 
-// concerns says whether the pod is a member of a gang, or was when it came.
+// concerns reports whether the pod is a member of a gang, or was one when it came.
 func (s *standalone) concerns(pod *v1.Pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,8 +239,8 @@ func (s *standalone) groupHandler(res eventlog.Resource) cache.ResourceEventHand
 	}
 }
 
-// groupCame takes a PodGroup or CompositePodGroup in. If a PodGroup asks for fewer members than before, those that
-// failed are tried again.
+// groupCame takes a PodGroup or CompositePodGroup in. If a PodGroup asks for fewer members than before, its failed
+// members are tried again.
 func (s *standalone) groupCame(res eventlog.Resource, obj eventlog.Object) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	s.change(func() (gangs, error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// queuedPod is what of a stock kube-scheduler's entities is a single pod, and not its own pod group.
+// queuedPod is an entity of a stock kube-scheduler that is a single pod, and not its own pod group.
 type queuedPod interface{ GetPod() *v1.Pod }
 
 var _ queuedPod = (*upstream.QueuedPodInfo)(nil)
 
-// standing is where an entity stands in the queue.
+// standing is an entity's place in the queue.
 type standing struct {
 	priority int32
 	since    time.Time
@@ -25,9 +25,9 @@ type standing struct {
 }
 
 // Less orders by priority, higher first, then by time, then by name. All members of a gang, and of the gangs that are
-// admitted with it, stand in one place, so that two gangs do not take each other's nodes: by the gang's own priority if
-// it has one, and by the time at which its object was created, or for want of one its first member; of several gangs,
-// the first.
+// admitted with it, have one place, so that two gangs do not take each other's nodes. The priority is the gang's own if
+// it has one. The time is the creation of the gang's object, or of its first member if there is no object. If there are
+// several gangs, the first counts.
 func (s *standalone) Less(a, b fwk.QueuedEntityInfo) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *standalone) standing(e fwk.QueuedEntityInfo) standing {
 	return at
 }
 
-// since returns the time by which g stands in the queue. Once asked for it does not change as long as there is the
-// gang.
+// since returns the time for g's place in the queue. After the first call it does not change as long as the gang
+// exists.
 func (v *view) since(g *cluster.Group) time.Time {
 	r := v.record(g)
 	if !r.since.IsZero() {

@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// view is what standalone knows of gangs: the pods that name one, and the PodGroups. Nodes and other pods are none of
-// its business.
+// view is the state of gangs in standalone: the pods that name one, and the PodGroups. It has no nodes and no other
+// pods.
 type view struct {
 	handle           fwk.Handle
 	rejectPercentage int
@@ -31,13 +31,13 @@ type view struct {
 	records map[types.NamespacedName]*record
 }
 
-// record is what is noted of a gang that is there.
+// record has the notes about an existing gang.
 type record struct {
-	// turnedAway: a member was kept out of the queue, or sent back to it, by what the gang was at the time.
+	// turnedAway: a member was kept out of the queue, or sent back to it, because of the gang's state at the time.
 	turnedAway bool
 	// backsOff: its podGroupBackoffSeconds run.
 	backsOff bool
-	// since is the time by which it stands in the queue, the zero time if nobody has asked yet.
+	// since is the time for its place in the queue, the zero time if nobody has asked yet.
 	since time.Time
 }
 
@@ -88,9 +88,10 @@ func (v *view) Cleared(g *cluster.Group) int {
 // HeldByOthers implements framework.Gangs: kube-scheduler does not tell.
 func (v *view) HeldByOthers() bool { return false }
 
-// Left implements framework.Gangs. Each member is an entity of its own in the queue, so what is still to come is not
-// known. A gang one of whose members has just found no node is trusted to find places for podGroupRejectPercentage of
-// its minimum, beside that member; any other, for all its members that are there.
+// Left implements framework.Gangs. Each member is an entity of its own in the queue, so the number of further members
+// is not known. If one of its members has just found no node, a gang is trusted to find places for
+// podGroupRejectPercentage of its minimum, beside that member. Otherwise it is trusted to find places for all its
+// existing members.
 func (v *view) Left(g *cluster.Group) int {
 	if g == v.failing {
 		return 1 + g.Min()*v.rejectPercentage/100
@@ -98,8 +99,8 @@ func (v *view) Left(g *cluster.Group) int {
 	return g.Ready()
 }
 
-// Lacks implements framework.Gangs: of minResources only. What members request is left to the scheduler's own filters.
-// It may be called from a scheduling cycle only, whose snapshot it reads.
+// Lacks implements framework.Gangs, for minResources only. The scheduler's own filters handle the members' requests. It
+// may be called from a scheduling cycle only, whose snapshot it reads.
 func (v *view) Lacks(g *cluster.Group) (cluster.Shortfall, bool) {
 	least := v.minResources(g)
 	if len(least) == 0 || g.Placed()+g.Waiting() > 0 {
@@ -132,7 +133,7 @@ func (v *view) Lacks(g *cluster.Group) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false
 }
 
-// Domain implements framework.Gangs: topology is Rollcall's own, and not looked at here.
+// Domain implements framework.Gangs. Topology is Rollcall's own, and ignored here.
 func (v *view) Domain(*cluster.Group) framework.Domain { return framework.Domain{} }
 
 // LacksTogether implements framework.Gangs: nothing is certain but minResources, which are each gang's own.
@@ -140,7 +141,7 @@ func (v *view) LacksTogether(*cluster.Composite) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false
 }
 
-// minResources returns what the gang's object asks for, if it is the one that counts.
+// minResources returns the minResources of the gang's object, if that object counts.
 func (v *view) minResources(g *cluster.Group) v1.ResourceList {
 	if v.state.Informers().Get(eventlog.PodGroups, g.Namespace, g.Name) != nil {
 		return nil
@@ -154,7 +155,7 @@ func (v *view) minResources(g *cluster.Group) v1.ResourceList {
 	return nil
 }
 
-// freeOn returns what a node has free, in the resource's base unit; cpu in thousandths of a core.
+// freeOn returns a node's free amount, in the resource's base unit; cpu in thousandths of a core.
 func freeOn(node fwk.NodeInfo, name v1.ResourceName) int64 {
 	can, has := node.GetAllocatable(), node.GetRequested()
 	var free int64
@@ -180,7 +181,7 @@ func (v *view) podIs(pod *v1.Pod) error {
 		return err
 	}
 	if before := v.state.Pods().Named(pod.Namespace, pod.Name); before != nil && before.Object.UID != pod.UID {
-		// An informer that lists anew may tell of a successor without a deletion.
+		// An informer that lists again may report a successor without a deletion.
 		if _, err := v.podGone(before.Object.UID); err != nil {
 			return err
 		}
@@ -189,10 +190,10 @@ func (v *view) podIs(pod *v1.Pod) error {
 	return err
 }
 
-// podGone takes a pod out and returns what it was, nil if it was not there.
+// podGone takes a pod out and returns it, nil if the view did not have it.
 func (v *view) podGone(uid types.UID) (*cluster.Pod, error) { return v.state.DeletePod(uid) }
 
-// record returns what is noted of g.
+// record returns the record of a gang. It makes one if there is none.
 func (v *view) record(g *cluster.Group) *record {
 	r, ok := v.records[g.Key()]
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 )
 
-// tally returns the counts of g's unit, with what only the scheduler knows of the attempt under way.
+// tally returns the counts of g's unit, with the counts of the current attempt that only the scheduler has.
 func (c *Coscheduling) tally(g *cluster.Group) gang.Unit {
 	return g.Tally(func(each *cluster.Group, n *gang.Counts) {
 		n.Untried, n.Cleared = c.groups.Left(each), c.groups.Cleared(each)
@@ -27,7 +27,7 @@ func (c *Coscheduling) allow(g *cluster.Group, u *gang.Unit, by gang.Count) {
 	c.eachWaiting(g, func(i int) bool { return u.Suffices(i, by) }, func(w fwk.WaitingPod) { w.Allow(Name) })
 }
 
-// release rejects the waiting members of g, and those of the gangs of its unit that cannot be admitted now either.
+// release rejects the waiting members of g, and of the other gangs of its unit that cannot be admitted now either.
 func (c *Coscheduling) release(g *cluster.Group, u *gang.Unit, by gang.Count) {
 	const why = "another member of the pod group cannot be placed"
 	c.eachWaiting(g, func(i int) bool { return u.Broken(i, by) }, func(w fwk.WaitingPod) { w.Reject(Name, why) })
@@ -51,7 +51,7 @@ func (c *Coscheduling) eachWaiting(g *cluster.Group, meant func(i int) bool, do 
 	})
 }
 
-// incomplete returns what keeps the gangs that g is admitted with out of the queue, "" for nothing.
+// incomplete returns the reason why the gangs that g is admitted with stay out of the queue, "" for none.
 func incomplete(g *cluster.Group) string {
 	composite := g.Composite()
 	if composite == nil {
