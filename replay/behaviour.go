@@ -8,9 +8,10 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// OtherRules is what differs in epochs of a behaviour whose rules this version does not keep: it is no divergence.
+// OtherRules describes the differences in epochs of a behaviour whose rules this version does not keep. They are no
+// divergences.
 type OtherRules struct {
-	// Behaviour is that of the epochs, Decides the one by which this version decided them again.
+	// Behaviour is the behaviour of the epochs. Decides is the behaviour with which this version decided them again.
 	Behaviour uint32 `json:"behaviour"`
 	Decides   uint32 `json:"decides"`
 	// Changed says, a sentence each, which rules were changed since Behaviour.
@@ -36,8 +37,8 @@ func (o *OtherRules) String() string {
 	return b.String()
 }
 
-// otherRules returns what is known of differences in epochs of the Machine's behaviour; nil if its rules are kept, so
-// that differences are divergences.
+// otherRules returns the known differences in epochs of the Machine's behaviour. It returns nil if its rules are kept,
+// so that differences are divergences.
 func (v *verifier) otherRules() *OtherRules {
 	number := v.machine.Behaviour()
 	at := slices.IndexFunc(v.behaviours, func(r scheduler.Rules) bool { return r.Number == number })

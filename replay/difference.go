@@ -15,8 +15,8 @@ import (
 // decisionField is one field of a decision under the name that log cat gives it.
 type decisionField struct {
 	name string
-	// of prints the field so that two values print alike only if they are equal; but for the pod, where a
-	// slash within a name can make two look alike.
+	// of prints the field so that two values print alike only if they are equal. The pod is an exception: a slash
+	// within a name can make two look alike.
 	of func(*eventlog.Decision) string
 }
 

@@ -16,9 +16,9 @@ import (
 
 // Parallel says how a log is verified in several parts at a time.
 type Parallel struct {
-	// Workers is how many parts are verified at a time.
+	// Workers is the number of parts that are verified at a time.
 	Workers int
-	// Begin makes the state that the first entry follows; nil for the empty one. Options.Start is not looked at.
+	// Begin makes the state that the first entry follows; nil for the empty one. Options.Start is ignored.
 	Begin func() (*scheduler.Machine, error)
 	// Read reads the log from an entry on; it is called by several goroutines at a time. Last is the last entry.
 	Read func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]

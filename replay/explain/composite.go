@@ -19,8 +19,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Composite says where the CompositePodGroup stood at the point in question, and how it came there. The error is a
-// *NotFoundError if the log has neither it nor a PodGroup that names it, or else about reading the log.
+// Composite explains the state of the CompositePodGroup at a point of the log, and how it came about. The error is a
+// *NotFoundError if the log has neither it nor a PodGroup that names it. Other errors are about reading the log.
 func Composite(ctx context.Context, log *history.Log, namespace, name string, opts Options) (*answer.Composite, error) {
 	base, err := log.Base()
 	if err != nil {
@@ -133,7 +133,7 @@ func (w *compositeWatch) after(m *scheduler.Machine, e eventlog.Entry) {
 	}
 }
 
-// kept returns how many members of a gang are on nodes for good or have ended well: its minimum if it is done.
+// kept returns how many members of a gang are bound, are being bound, or have ended well: its minimum if it is done.
 func (w *compositeWatch) kept(g *cluster.Group) int {
 	i := slices.IndexFunc(w.gangs, func(h *gangHistory) bool { return h.group == g.Key() })
 	if i >= 0 && w.gangs[i].done && g.Placed() == 0 {
@@ -215,7 +215,8 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 	return x
 }
 
-// levels says what is above and below the composite, and where what it is admitted as a part of stands in the queue.
+// levels describes the composites above and below, and the place in the queue of the unit that the composite belongs
+// to.
 func (w *compositeWatch) levels(x *answer.Composite, m *scheduler.Machine, c *cluster.Composite) {
 	if above := c.Above(); above != nil {
 		x.Parent = above.String()
@@ -243,7 +244,7 @@ func (w *compositeWatch) levels(x *answer.Composite, m *scheduler.Machine, c *cl
 	}
 }
 
-// gang says how far one of the gangs is; its reason becomes that of x if it is what the others wait for.
+// gang describes the progress of one of the gangs. If the others wait for the gang, its reason becomes the reason of x.
 func (w *compositeWatch) gang(x *answer.Composite, r *rerun, c *cluster.Composite,
 	g *cluster.Group) answer.CompositeGang {
 	out := answer.CompositeGang{GangProgress: progressOf(c, g.Key()), EndedWell: g.Succeeded(),
@@ -287,7 +288,7 @@ func (w *compositeWatch) stage(c *cluster.Composite, pending bool) string {
 	return "Pending"
 }
 
-// attempts adds up what each gang knows of the attempts, which are those of all of them.
+// attempts adds up the attempts of the gangs, which are attempts of all of them.
 func (w *compositeWatch) attempts() (all []answer.GroupAttempt, omitted int) {
 	for _, h := range w.gangs {
 		omitted = max(omitted, h.omitted)
@@ -317,7 +318,7 @@ func (w *compositeWatch) attempts() (all []answer.GroupAttempt, omitted int) {
 	return all, omitted
 }
 
-// addPreemptions puts together what each gang knows of preemptions: a decision that several of them know is one.
+// addPreemptions merges the preemptions of the gangs: a decision that several of them have is one.
 func (w *compositeWatch) addPreemptions(x *answer.GroupHistory, m *scheduler.Machine) {
 	var by, preempted preemptions
 	var results []*answer.EvictResult

@@ -81,8 +81,8 @@ func knowsMembers(names *history.Names, g *cluster.Group) bool {
 	return !slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return !knows(names, p) })
 }
 
-// ofResize reports whether a decision, about to be applied or just applied, is on a resize of the pod: any other
-// decision that fails is on a pod that has no node for good.
+// ofResize reports whether a decision, about to be applied or just applied, is on a resize of the pod. Any other
+// decision that fails is on a pod that is not bound or being bound.
 func ofResize(p *cluster.Pod, d *eventlog.Decision) bool {
 	return p != nil && p.Stage == cluster.Bound && recorded{decision: d}.failed()
 }

@@ -20,7 +20,7 @@ func (r *rerun) again(rec recorded) *answer.Decision {
 	decided, ok := r.machine.Decide(trace)
 	diverged := divergence(rec, &decided, ok)
 	if diverged != nil && (!ok || decided.UID != d.UID) {
-		trace = nil // it tells of another cycle
+		trace = nil // it is of another cycle
 	}
 	x := r.told(rec, trace)
 	x.Diverged = diverged
@@ -104,7 +104,7 @@ func (r *rerun) examples(refusal *answer.Refusal, trace *framework.Trace) (nodes
 	if len(nodes) > 0 {
 		return nodes
 	}
-	// A PreFilter plugin names the nodes that it leaves; those that it refused are the others.
+	// A PreFilter plugin names the nodes that it leaves; it refused the others.
 	all, _ := r.machine.Cluster().Nodes().List()
 	for _, step := range trace.PreFilter {
 		if step.Plugin != refusal.Plugin || step.AllNodes {
@@ -123,7 +123,7 @@ func (r *rerun) examples(refusal *answer.Refusal, trace *framework.Trace) (nodes
 	return nodes
 }
 
-// errorWords returns what the plugin said when it failed: the log does not record it.
+// errorWords returns the plugin's error: the log does not record it.
 func errorWords(plugin string, trace *framework.Trace) string {
 	var answers []framework.Answer
 	for _, s := range trace.PreFilter {
@@ -172,7 +172,7 @@ func unusable(trace *framework.Trace) func(node string) bool {
 	}
 }
 
-// addResources adds who holds what the pod, and its gang, lacked.
+// addResources adds the holders of the resources that the pod, and its gang, lacked.
 func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(string) bool) {
 	if p == nil {
 		return

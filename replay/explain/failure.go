@@ -14,25 +14,25 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// failure is why an attempt failed; the zero value is none.
+// failure is the reason why an attempt failed; the zero value is none.
 type failure struct {
 	recorded
 	code answer.Code
-	// together says, of LacksRoom, that all gangs that are admitted together lack it; asked, that it is what the
-	// PodGroup asks for.
+	// together means, for LacksRoom, that all gangs that are admitted together lack the room. asked means that the
+	// PodGroup asks for it.
 	together bool
 	gang     types.NamespacedName
 	pod      string
 	until    eventlog.Time      // of PermitTimedOut: the deadline
 	short    cluster.Shortfall  // of LacksRoom
-	room     answer.ResourceUse // of LacksRoom: the same with what is kept of it; its holders are not counted
+	room     answer.ResourceUse // for LacksRoom: the use, with the kept part; its holders are not counted
 	bind     *answer.Bind       // of BindFailed
 	by       *answer.Preemption // of BrokenOff: what it gave way to; nil for something else
 }
 
 func (f *failure) known() bool { return f.code != "" }
 
-// judge says in which way the attempt failed; p is the pod of the decision as it stood before it.
+// judge finds the reason why the attempt failed; p is the pod of the decision before it.
 func (f *failure) judge(m *scheduler.Machine, p *cluster.Pod) {
 	d := f.decision
 	f.code = answer.Unplaceable

@@ -31,13 +31,13 @@ func (h *gangHistory) decidedElsewhere(m *scheduler.Machine, at answer.Point, d 
 	return true
 }
 
-// decided takes in a decision on a pod that stands in the queue with the gang.
+// decided takes in a decision on a pod of the gang's entity.
 func (h *gangHistory) decided(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, pod *cluster.Pod) {
 	own := h.isMember(pod)
 	switch {
 	case d.Outcome == eventlog.Reserved:
 		h.unreserved = reservationEnd(at, d)
-		return // it is no attempt; a reason tells of it
+		return // it is no attempt; a reason has it
 	case d.Outcome == eventlog.Evicted && own:
 		h.evicted = &answer.Eviction{Point: at, Members: len(d.Victims), Why: whyEvicted(d)}
 		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s",

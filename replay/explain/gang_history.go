@@ -31,12 +31,12 @@ type gangHistory struct {
 	was                        condition
 	lastMin                    int // when it was last declared
 	milestones
-	cause   string // of what the entry at hand takes from the gang, "" if it is plain
-	ends    bool   // by the entry at hand the last member goes of those that were needed
+	cause   string // the cause of the loss that the entry means for the gang, "" if it is plain
+	ends    bool   // with the entry the last needed member goes
 	done    bool   // they all did
 	evicted *answer.Eviction
 	held    bool // the entry at hand is a decision on a pod that is held on a node
-	loses   bool // the entry at hand is a decision by which members have to go for others
+	loses   bool // the entry is a decision that evicts members for others
 
 	attempts []answer.GroupAttempt
 	omitted  int
@@ -55,8 +55,8 @@ type gangHistory struct {
 	unreserved *answer.ReservationEnd
 
 	preempted, preemptedBy preemptions
-	results                []*answer.EvictResult // what was last heard of each eviction that they asked for
-	lostTo                 *answer.Preemption    // the last by which it lost members since it was placed
+	results                []*answer.EvictResult // the latest result of each eviction that they asked for
+	lostTo                 *answer.Preemption    // the last preemption of its members since it was placed
 }
 
 // lasting is a code and since when it holds.
@@ -73,7 +73,7 @@ func (h *gangHistory) entityIn(m *scheduler.Machine) *queue.Entity {
 	return m.GangEntity(h.group.Namespace, h.group.Name)
 }
 
-// concerns says whether the pod stands in the queue with the gang, or is a member of it.
+// concerns reports whether the pod belongs to the gang's entity, or is a member of the gang.
 func (h *gangHistory) concerns(m *scheduler.Machine, p *cluster.Pod) bool {
 	if p == nil || p.Group == nil {
 		return false
@@ -93,7 +93,7 @@ func (h *gangHistory) begun(m *scheduler.Machine) {
 	}
 	h.blind = true
 	h.reached(m, answer.Point{})
-	since := answer.Instant(0) // of what is not in the queue it is not known
+	since := answer.Instant(0) // not known outside the queue
 	if h.entity = h.entityIn(m); h.entity != nil {
 		h.number, h.omitted, h.state = h.entity.Attempts(), h.entity.Attempts(), h.entity.State()
 		since = answer.Instant(h.entity.Since())
@@ -101,7 +101,7 @@ func (h *gangHistory) begun(m *scheduler.Machine) {
 	h.note(m, since)
 }
 
-// before looks at an entry that is to be applied next: at what the entry will have changed or taken away.
+// before looks at an entry before it is applied: at the objects that the entry will change or take away.
 func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 	h.cause, h.held, h.ends, h.loses = "", false, false, false
 	switch p := e.Payload.(type) {
@@ -144,7 +144,7 @@ func (h *gangHistory) beforeAnyDecision(m *scheduler.Machine, r recorded) {
 	}
 }
 
-// beforeBindResult looks at what came of a bind.
+// beforeBindResult looks at the result of a bind.
 func (h *gangHistory) beforeBindResult(m *scheduler.Machine, e eventlog.Entry, p *eventlog.BindResult) {
 	pod := m.Cluster().Pods().Get(p.UID)
 	failed := p.Outcome == eventlog.BindConflict || p.Outcome == eventlog.BindFailed
@@ -214,7 +214,7 @@ func (h *gangHistory) failed(f failure) {
 	}
 }
 
-// after looks at what an entry, just applied, meant for the gang.
+// after looks at the effect of an applied entry on the gang.
 func (h *gangHistory) after(m *scheduler.Machine, e eventlog.Entry) {
 	at := pointOf(e)
 	touched := h.touchedBy(m, at, e.Payload)
@@ -266,7 +266,7 @@ func (h *gangHistory) sharesFate(m *scheduler.Machine) bool {
 	return g != nil && g.Composite() != nil
 }
 
-// note keeps since when the reason is what it is.
+// note keeps the time since which the reason is the same.
 func (h *gangHistory) note(m *scheduler.Machine, at answer.Instant) {
 	code, _ := h.code(m)
 	if code == h.now.code {
@@ -293,8 +293,8 @@ func (h *gangHistory) members(m *scheduler.Machine, uids []types.UID) (n int) {
 	return n
 }
 
-// stopped says of an entry that is to be applied next whether it is the last decision by which an attempt of one of the
-// gangs failed that stand in the queue as one with this one.
+// stopped reports whether an entry that is to be applied next is the last decision of an attempt that failed. The
+// attempt is on a gang of the same entity of the queue.
 func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry,
 	last func(name types.NamespacedName) uint64) bool {
 	d, ok := e.Payload.(*eventlog.Decision)
@@ -304,8 +304,8 @@ func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry,
 	return h.concerns(m, m.Cluster().Pods().Get(d.UID))
 }
 
-// needs keeps every entry while something is pending of the gang, or somebody is let past it. After that only entries
-// that name it or its members count, and no later state does if none comes and no victims are told.
+// needs keeps every entry while something of the gang is pending, or others pass it. After that only entries that name
+// it or its members count. No later state counts if no such entry comes and no victims are reported.
 func (h *gangHistory) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
 	g := h.gang(m)
 	if g != nil && g.Composite() != nil {
@@ -325,7 +325,7 @@ func (h *gangHistory) needs(m *scheduler.Machine, ahead []uint64, names *history
 	return history.SelectedEntries
 }
 
-// heard notes, before an entry is applied, what came of an eviction by which the gang makes room, or loses members.
+// heard notes, before an entry is applied, the result of an eviction for the gang, or of its members.
 func (h *gangHistory) heard(e eventlog.Entry, p *eventlog.EvictResult) {
 	of := func(x answer.Preemption) bool { return x.Seq == p.Decision }
 	if slices.ContainsFunc(h.preempted.list, of) || slices.ContainsFunc(h.preemptedBy.list, of) {

@@ -15,9 +15,9 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Group says where the gang stood at the point in question, and how it came there. The error is a *NotFoundError if the
-// log has neither its PodGroup nor a member, or else about reading the log. The name may be that of a
-// CompositePodGroup, as the error then says.
+// Group explains the state of the gang at a point of the log, and how it came about. The error is a *NotFoundError if
+// the log has neither its PodGroup nor a member. It says so if the name belongs to a CompositePodGroup. Other errors
+// are about reading the log.
 func Group(ctx context.Context, log *history.Log, namespace, name string, opts Options) (*answer.Group, error) {
 	return ask(ctx, log, &opts, func(r *reading) (*answer.Group, error) {
 		scan := newGroupScan(namespace, name)
@@ -133,7 +133,7 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	return x
 }
 
-// told returns what was collected.
+// told returns the collected history.
 func (h *gangHistory) told(m *scheduler.Machine) answer.GroupHistory {
 	return answer.GroupHistory{
 		FirstSeen: *h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
@@ -166,7 +166,7 @@ func (h *gangHistory) stage(g *cluster.Group) string {
 	return "Pending"
 }
 
-// place is where the gang stands in the queue, with since when, which the queue forgets when it owes a retry.
+// place returns the gang's place in the queue, with its time, which the queue forgets when the gang is retryable.
 func (h *gangHistory) place(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 	s := queuePlace(m, e)
 	if s.Retryable && s.Since == 0 {
@@ -175,7 +175,7 @@ func (h *gangHistory) place(m *scheduler.Machine, e *queue.Entity) answer.QueueP
 	return s
 }
 
-// maxTogether is how many of the gangs are listed that are admitted together.
+// maxTogether is the number of gangs that are listed of the ones that are admitted together.
 const maxTogether = 50
 
 // together says what g is admitted together with and how far that is, nil for nothing.
@@ -202,7 +202,7 @@ func together(g *cluster.Group) *answer.Together {
 	return t
 }
 
-// progressOf says how far the gang of that name has come of those that are admitted together.
+// progressOf returns the progress of the gang of that name.
 func progressOf(c *cluster.Composite, name types.NamespacedName) answer.GangProgress {
 	progress := answer.GangProgress{Group: name.String()}
 	if g := c.Gang(name); g != nil {
@@ -212,7 +212,7 @@ func progressOf(c *cluster.Composite, name types.NamespacedName) answer.GangProg
 	return progress
 }
 
-// gangNumbersOf are how far g has come, nil for no gang.
+// gangNumbersOf returns the progress of g in numbers, nil for no gang.
 func gangNumbersOf(g *cluster.Group) *answer.GangNumbers {
 	if g == nil {
 		return nil

@@ -19,7 +19,7 @@ const (
 	mostPassers = 4096
 )
 
-// passers collects who is let past.
+// passers collects the entities that pass.
 type passers struct {
 	open   bool
 	from   answer.Point
@@ -35,7 +35,7 @@ type passers struct {
 	othersTook []answer.Amount
 }
 
-// observe is told when the gang's condition changes.
+// observe is called when the gang's condition changes.
 func (p *passers) observe(c *cluster.State, g *cluster.Group, at answer.Point, complete, placed bool) {
 	switch {
 	case p.open && placed:
@@ -79,8 +79,8 @@ func (p *passers) nothing() []answer.Amount {
 	return took
 }
 
-// decided takes in a decision on a pod that does not stand in the queue with the gang; state is where the gang stood
-// there before it. Pods that are the gang's own are not counted.
+// decided takes in a decision on a pod of another entity. state is the gang's state in the queue before it. The gang's
+// own pods are not counted.
 func (p *passers) decided(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, state queue.State,
 	own func(*cluster.Pod) bool) {
 	if !p.open {
@@ -118,7 +118,7 @@ func (p *passers) passed(m *scheduler.Machine, pod *cluster.Pod, at answer.Point
 	}
 }
 
-// sorted returns who was let past, largest first.
+// sorted returns the entities that passed, largest first.
 func (p *passers) sorted() []*answer.Passer {
 	all := make([]*answer.Passer, 0, len(p.by))
 	// any order: sorted right below
@@ -151,7 +151,7 @@ func (p *passers) fold(by *answer.Passer) {
 	}
 }
 
-// list returns what was collected; nil if nobody was let past.
+// list returns the collected entities; nil if none passed.
 func (p *passers) list() *answer.LetPast {
 	if len(p.by) == 0 {
 		return nil

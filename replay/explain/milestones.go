@@ -9,7 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// condition is what a milestone is the change of.
+// condition is the condition whose changes are milestones.
 type condition struct {
 	declared, refused, complete, placed bool
 	min                                 int
@@ -85,13 +85,13 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// milestones are the last changes of what there is, in order.
+// milestones are the last changes, in order.
 type milestones struct {
 	list      []answer.Milestone
 	forgotten int // how many came before them
 }
 
-// mark adds a milestone: yes or no, whichever it came to; first is where yes came about for the first time.
+// mark adds a milestone: the text of yes or of no, for the new value. first is the point where yes came about first.
 func (l *milestones) mark(at answer.Point, yes, no string, is bool, first **answer.Point, detail string) {
 	what := no
 	if is {

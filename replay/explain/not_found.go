@@ -11,16 +11,16 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// ErrNotFound is what a *NotFoundError is.
+// ErrNotFound matches every *NotFoundError.
 var ErrNotFound = errors.New("not found in the log")
 
-// NotFoundError says that no entry up to the point in question has what was asked for.
+// NotFoundError means that no entry up to the point in question has the name.
 type NotFoundError struct {
 	// Kind is pod or group, Name its namespace/name.
 	Kind, Name string
 	// At is the point in question: the last entry read.
 	At answer.Point
-	// First is where it first appears after that point; nil if it never does.
+	// First is the point where it first appears after that; nil if it never does.
 	First *answer.Point
 	// Similar are the names nearest to it, sorted, at most 5.
 	Similar []string

@@ -11,12 +11,12 @@ type Options struct {
 	// takes part in the answer. 0 is the end of the log.
 	AtSeq  uint64
 	AtTime eventlog.Time
-	// RunnersUp is how many of the nodes that came next after the chosen one are shown; 0 means 5, and a
-	// negative number none.
+	// RunnersUp is the number of nodes shown that came next after the chosen one; 0 means 5, and a negative number
+	// none.
 	RunnersUp int
 	// Trace adds, to each decision of a pod that is explained, all that its cycle showed for every node and plugin.
 	Trace bool
-	// recent stands in the place of recentNames, unless it is 0.
+	// recent replaces recentNames, unless it is 0.
 	recent uint64
 }
 
@@ -36,6 +36,7 @@ func (o *Options) runnersUp() int {
 	return max(0, o.RunnersUp)
 }
 
-// recentNames is how many entries before the point in question are searched for names like the missing one, where the
-// log has an index. The names of the state before them are searched too. Reading so many takes a third of a second.
+// recentNames is the number of entries before the point in question that are searched for names like the missing one,
+// if the log has an index. The names of the state before them are searched too. Reading so many takes a third of a
+// second.
 const recentNames = 200_000

@@ -18,9 +18,9 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Pod says where the pod stood at the point in question, and why. Of several pods that had the name
-// one after the other it is the last one up to that point. The error is a *NotFoundError if the log has
-// none, or else about reading the log.
+// Pod explains the state of the pod at a point of the log, and its reasons. If several pods had the name one after the
+// other, it is the last one up to that point. The error is a *NotFoundError if the log has none. Other errors are about
+// reading the log.
 func Pod(ctx context.Context, log *history.Log, namespace, name string, opts Options) (*answer.Pod, error) {
 	return ask(ctx, log, &opts, func(r *reading) (*answer.Pod, error) {
 		scan := newPodScan(namespace, name)
@@ -48,7 +48,7 @@ func (s *podScan) read(r *reading) error {
 		s.own, err = r.Naming(r.ctx, index.UID(s.uid), index.Pod(s.name), index.Barrier())
 	}
 	if err == nil && s.group.Name != "" && s.gone == nil {
-		// The members of its gang: it may be pending with them, and how many of them are on nodes is told in any case.
+		// The members of its gang: it may be pending with them, and the answer has the number on nodes in any case.
 		var narrow bool
 		narrow, err = r.Grow(r.ctx, learnOfMembers(s.group))
 		if err == nil && !narrow && s.history(r.knownFrom()) != nil {
@@ -58,7 +58,7 @@ func (s *podScan) read(r *reading) error {
 	return err
 }
 
-// addNames adds the names of the pod as it was where the log begins.
+// addNames adds the names of the pod at the beginning of the log.
 func (s *podScan) addNames(names *history.Names) {
 	if !s.seen {
 		return
@@ -177,8 +177,8 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 	return x
 }
 
-// place is where the pod, or its gang, stands in the queue, with since when, which the queue forgets when it owes a
-// retry.
+// place returns the place of the pod, or of its gang, in the queue, with its time, which the queue forgets when the
+// entity is retryable.
 func (s *podScan) place(m *scheduler.Machine, e *queue.Entity, gang *gangHistory) answer.QueuePlace {
 	if isGang(e) && gang != nil {
 		return gang.place(m, e)
@@ -233,8 +233,8 @@ func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
 	x.OmittedPreempted = s.earlierPreempted
 }
 
-// addEviction adds what was last heard of the pod's eviction: of the one that is outstanding, or else of the one that
-// was asked for last. What was heard of an earlier one says nothing of that.
+// addEviction adds the latest result of the pod's eviction: of the outstanding one, or else of the last one. Results of
+// an earlier one have no meaning for it.
 func addEviction(x *answer.Pod, s *podScan, outstanding uint64) {
 	last := outstanding
 	if last == 0 && x.PreemptedBy != nil {
@@ -252,7 +252,7 @@ func addEviction(x *answer.Pod, s *podScan, outstanding uint64) {
 	}
 }
 
-// history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
+// history returns the history of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
 func (s *podScan) history(knownFrom uint64) *gangHistory {
 	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bound() {
 		return nil
@@ -264,7 +264,7 @@ func (s *podScan) history(knownFrom uint64) *gangHistory {
 	return &gangHistory{group: s.group, first: &first}
 }
 
-// resizeOf says how far the resize of a pod has come, which stands in the queue for it.
+// resizeOf returns the progress of a pod's resize. e is its entity in the queue.
 func resizeOf(s *podScan, r *rerun, e *queue.Entity) *answer.Resize {
 	x := &answer.Resize{Attempts: e.Attempts(), Queue: queuePlace(r.machine, e), Decision: r.explained(s.resized)}
 	if s.resized.exists() {

@@ -74,7 +74,7 @@ func preemptionOf(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, o
 	return x
 }
 
-// turnedAway returns the held pods that the decision releases for its own pod's sake: those of other entities.
+// turnedAway returns the held pods of other entities that the decision releases for its own pod.
 func turnedAway(m *scheduler.Machine, pod *cluster.Pod, d *eventlog.Decision) (uids []types.UID) {
 	for _, uid := range d.Rejected {
 		if p := m.Cluster().Pods().Get(uid); p != nil && p != pod && !admittedTogether(p, pod) {
@@ -84,7 +84,7 @@ func turnedAway(m *scheduler.Machine, pod *cluster.Pod, d *eventlog.Decision) (u
 	return uids
 }
 
-// admittedTogether reports whether two pods stand in the queue as one entity.
+// admittedTogether reports whether two pods belong to one entity of the queue.
 func admittedTogether(a, b *cluster.Pod) bool {
 	if a.Group == nil || b.Group == nil {
 		return false
@@ -108,7 +108,7 @@ type preemptions struct {
 	omitted int
 }
 
-// asOf returns the list with what has become of the victims.
+// asOf returns the list with the results of the evictions.
 func (p *preemptions) asOf(m *scheduler.Machine, results []*answer.EvictResult) []answer.Preemption {
 	for i := range p.list {
 		countRemaining(m, &p.list[i])
@@ -137,7 +137,7 @@ func (p *preemptions) add(x *answer.Preemption) {
 	p.list = append(p.list, *x)
 }
 
-// merge adds those of another gang; what both lose by one decision is added up.
+// merge adds the preemptions of another gang. If both lose pods by one decision, their losses are added up.
 func (p *preemptions) merge(other *preemptions) {
 	p.omitted = max(p.omitted, other.omitted)
 	for _, x := range other.list {
@@ -158,7 +158,7 @@ func (p *preemptions) merge(other *preemptions) {
 	}
 }
 
-// noteResult puts what was heard of an eviction in the place of what was heard of it before.
+// noteResult replaces the previous result of an eviction by the new one.
 func noteResult(results []*answer.EvictResult, x *answer.EvictResult) []*answer.EvictResult {
 	results = slices.DeleteFunc(results, func(old *answer.EvictResult) bool {
 		return old.UID == x.UID && old.Decision == x.Decision
@@ -189,7 +189,7 @@ func addRefused(m *scheduler.Machine, x *answer.Preemption, results []*answer.Ev
 	}
 }
 
-// whyEvicted is what a decision of outcome Evicted says.
+// whyEvicted returns the reason in a decision of outcome Evicted.
 func whyEvicted(d *eventlog.Decision) string {
 	var said []string
 	for _, r := range d.Rejections {

@@ -98,7 +98,7 @@ func retryOfUnschedulable(s *answer.QueuePlace, now answer.Instant) string {
 	return b.String()
 }
 
-// reservedFor returns the reservation of what stands in the queue, nil for none.
+// reservedFor returns the reservation of an entity of the queue, nil for none.
 func reservedFor(m *scheduler.Machine, e *queue.Entity) *answer.Reserved {
 	if e == nil {
 		return nil
@@ -131,7 +131,7 @@ func reservationEnd(at answer.Point, d *eventlog.Decision) *answer.ReservationEn
 	return &answer.ReservationEnd{Point: at, Ended: d.Ended.String(), Why: why}
 }
 
-// heldFor returns what is kept free for what stands in the queue, nil if others may pass it.
+// blocksFor returns the room that is kept free for an entity of the queue, nil if others may pass it.
 func blocksFor(m *scheduler.Machine, e *queue.Entity) *answer.Blocks {
 	if e == nil {
 		return nil
@@ -144,8 +144,8 @@ func blocksFor(m *scheduler.Machine, e *queue.Entity) *answer.Blocks {
 	return nil
 }
 
-// gateOf returns what keeps a pending pod out of the queue: its own scheduling gates, also if the queue has been told
-// by another plugin first.
+// gateOf returns the plugin that keeps a pending pod out of the queue. Its own scheduling gates come first, also if
+// another plugin answered first.
 func gateOf(m *scheduler.Machine, p *cluster.Pod) (plugin, message string, gated bool) {
 	if gates := p.Object.Spec.SchedulingGates; len(gates) > 0 {
 		var of []string

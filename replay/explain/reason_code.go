@@ -16,9 +16,9 @@ func ofAnAttempt(c answer.Code) bool {
 		answer.PermitTimedOut, answer.BrokenOff, answer.BindFailed, answer.FailedBefore}, c)
 }
 
-// code returns why the gang, or a member of it, is pending in the state as it stands; "" if nothing is; and the failure
-// that it is by, if it is by a known one. It is asked whenever something about the gang has changed, so that it looks
-// at members one by one only where it has to.
+// code returns the reason why the gang, or a member of it, is pending in the present state, "" if none is. It also
+// returns the failure, if a known one is the reason. It is called whenever something about the gang has changed. So it
+// looks at members one by one only if it has to.
 func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
 	g := h.gang(m)
 	if g == nil {
@@ -77,7 +77,7 @@ func (h *gangHistory) codeOfTerms(g *cluster.Group) answer.Code {
 	return ""
 }
 
-// codeOfMembers compares the members, and those of the gangs that it is admitted with, with what is needed.
+// codeOfMembers compares the members, and the members of the gangs that it is admitted with, with the needed numbers.
 func (h *gangHistory) codeOfMembers(m *scheduler.Machine, g *cluster.Group, gated, foreign int) answer.Code {
 	beyond, missing := g.Beyond(), g.Lacking(gang.Present)
 	e := h.entityIn(m)
@@ -126,8 +126,8 @@ func gangsLacking(c *cluster.Composite, by gang.Count) int {
 	return c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(by) })
 }
 
-// lackingAbove returns the composite that g waits for, of those above it: one of which too few have what they need of
-// the members that count; nil for none.
+// lackingAbove returns the composite above g that g waits for, nil for none. By the members that count, too few of its
+// parts have their minimum.
 func lackingAbove(g *cluster.Group, by gang.Count) *cluster.Composite {
 	return g.LackingAbove(func(each *cluster.Group) bool { return each.HasMinimum(by) })
 }
@@ -150,8 +150,8 @@ func (h *gangHistory) failureOf(g *cluster.Group) (answer.Code, *failure) {
 	return f.code, f
 }
 
-// relevant is the failure that counts for the gang: that of one of its own members if the gang failed by that, and else
-// that of the gangs that are admitted together; nil if it is not known.
+// relevant returns the failure that counts for the gang, nil if it is not known. It is a failure of one of its own
+// members, if the gang failed because of that. Otherwise it is the failure of the gangs that are admitted together.
 func (h *gangHistory) relevant(g *cluster.Group) *failure {
 	own := &h.ownFail
 	switch {

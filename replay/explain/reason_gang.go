@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// reason returns why the gang, or a member of it, is pending at the point in question; nil if nothing is. q is where it
-// stands in the queue, nil if it does not.
+// reason returns the reason why the gang, or a member of it, is pending at the point in question; nil if none is. q is
+// its place in the queue, nil if it has none.
 func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 	m := r.machine
 	code, f := h.code(m)
@@ -55,7 +55,7 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 	return x
 }
 
-// sayIfItNeverFits says of a gang that needs more than all nodes have that no pod's going helps it.
+// sayIfItNeverFits notes about a gang that needs more than all nodes have that the end of other pods does not help it.
 func sayIfItNeverFits(x *answer.Reason) {
 	if x.Now == nil || len(x.Now.Shortfall) == 0 {
 		return
@@ -93,8 +93,8 @@ func ofGangOnly(refusals []answer.Refusal) bool {
 	return !slices.ContainsFunc(refusals, func(r answer.Refusal) bool { return r.Plugin != gangPlugin })
 }
 
-// keptOut lists the members that no attempt can place. Those that the gang plugin keeps out are not among them unless
-// they are asked for: it speaks of the gang.
+// keptOut lists the members that no attempt can place. Members that the gang plugin keeps out are among them only if
+// byGang is set, because the plugin's message is about the gang.
 func (h *gangHistory) keptOut(m *scheduler.Machine, g *cluster.Group, byGang bool) []answer.KeptOut {
 	var out []answer.KeptOut
 	add := func(p *cluster.Pod, plugin, message string) {
@@ -124,7 +124,7 @@ func (h *gangHistory) keptOut(m *scheduler.Machine, g *cluster.Group, byGang boo
 	return out
 }
 
-// evictedBy says by which preemption a member has to go; "" if that is not known.
+// evictedBy returns the preemption that evicts a member, "" if it is not known.
 func (h *gangHistory) evictedBy(uid types.UID) string {
 	for _, x := range slices.Backward(h.preemptedBy.list) {
 		if slices.Contains(x.UIDs, uid) {
@@ -196,8 +196,8 @@ func (h *gangHistory) addHolds(w *answer.WaitsFor, m *scheduler.Machine, plugins
 	slices.Sort(w.Plugins)
 }
 
-// awaited are the gangs that g waits for: the one that failed, or those that cannot be complete, or that have not their
-// minimum on nodes.
+// awaited returns the gangs that g waits for: the one that failed, or the ones that cannot be complete, or that do not
+// have their minimum on nodes.
 func awaited(g *cluster.Group, f *failure) (gangs []string) {
 	if f != nil && f != failedBeforeItJoined {
 		return []string{f.gang.String()}
@@ -232,7 +232,7 @@ func lackingIn(g *cluster.Group, c *cluster.Composite, by gang.Count) (gangs []s
 	return gangs
 }
 
-// nextRetryOf says when the next attempt comes; tried, that the last one is why it is pending.
+// nextRetryOf returns the time of the next attempt. tried means that the failure of the last one is the reason.
 func nextRetryOf(x *answer.Reason, tried bool, q *answer.QueuePlace) answer.NextRetry {
 	w := &x.WaitsFor
 	switch x.Code {

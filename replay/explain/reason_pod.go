@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// podReason is why the pod is pending, nil if it is not: its gang's reason, or one of its own.
+// podReason returns the reason why the pod is pending, nil if it is not: its gang's reason, or one of its own.
 func podReason(s *podScan, r *rerun, x *answer.Pod, gang *gangHistory) *answer.Reason {
 	m := r.machine
 	p := s.podIn(m)
@@ -26,7 +26,7 @@ func podReason(s *podScan, r *rerun, x *answer.Pod, gang *gangHistory) *answer.R
 	return ownReason(s, r, x, p)
 }
 
-// ownReason is why a pod by itself is pending.
+// ownReason returns the reason why a pod by itself is pending.
 func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reason {
 	m := r.machine
 	reason := &answer.Reason{Code: s.code(m, x, p), Attempts: x.Attempts}
@@ -91,7 +91,7 @@ func addRefusals(x *answer.Reason, d *answer.Decision) {
 	}
 }
 
-// code is the one of a pod by itself.
+// code returns the reason code of a pod by itself.
 func (s *podScan) code(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod) answer.Code {
 	e := m.Queue().Find(s.uid)
 	switch {
@@ -121,7 +121,7 @@ func (s *podScan) code(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod) answ
 	return answer.InTurn
 }
 
-// podPart is what is to be said of the pod beside the reason of its gang.
+// podPart returns the part of the answer about the pod beside the reason of its gang.
 func podPart(s *podScan, m *scheduler.Machine, p *cluster.Pod, gang *gangHistory) *answer.PodPart {
 	var begun uint64 // the last attempt
 	if n := len(gang.attempts); n > 0 {

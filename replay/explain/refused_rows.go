@@ -19,8 +19,8 @@ type refusedRows struct {
 	more int // members that no row has
 }
 
-// add counts a member in. Rows are alike if the same plugins said the same, to however many nodes. What the gang plugin
-// adds to the refusal of a member for which nodes were refused speaks of the gang.
+// add counts a member in. Rows are alike if the same plugins gave the same messages, for however many nodes. The gang
+// plugin's addition to the refusal of a member for which nodes were refused is about the gang.
 func (r *refusedRows) add(member string, refusals []answer.Refusal) {
 	refusals = ownRefusals(refusals)
 	for i := range r.rows {
@@ -43,7 +43,7 @@ func (r *refusedRows) add(member string, refusals []answer.Refusal) {
 		Refusals: slices.Clone(refusals)})
 }
 
-// total is how many members were refused.
+// total is the number of refused members.
 func (r *refusedRows) total() int {
 	n := r.more
 	for _, row := range r.rows {
@@ -58,8 +58,8 @@ func alike(a, b []answer.Refusal) bool {
 	})
 }
 
-// ownRefusals are those that speak of the member and not of its gang, if there are any; those that say nothing are left
-// out.
+// ownRefusals returns the refusals about the member and not about its gang, if there are any. Refusals without a
+// message are left out.
 func ownRefusals(refusals []answer.Refusal) []answer.Refusal {
 	var own, all []answer.Refusal
 	for _, r := range refusals {

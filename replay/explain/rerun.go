@@ -14,7 +14,7 @@ import (
 )
 
 // rerun is the second reading of the log: a visit to the states up to the point in question, which runs the cycles of
-// some decisions again on the way. It is the history.Visitor, and hands on what it sees to its watcher.
+// some decisions again on the way. It is the history.Visitor, and passes the states to its watcher.
 type rerun struct {
 	*reading
 	watcher
@@ -22,14 +22,15 @@ type rerun struct {
 	machine *scheduler.Machine
 	wanted  map[uint64]recorded
 	done    map[uint64]*answer.Decision
-	// preemptions are those that were asked for, nil before the entry is reached and if it is none.
+	// preemptions are the requested ones, by entry. The value is nil before the entry is reached, and if it is no
+	// preemption.
 	preemptions map[uint64]*answer.Preemption
 	own         types.UID // of the pod that is explained, "" for none
-	// alsoWanted says of an entry that is to be applied next whether it is a decision that is to be explained as well.
+	// alsoWanted reports whether an entry that is to be applied next is a decision to be explained as well.
 	alsoWanted func(eventlog.Entry) bool
 	last       uint64 // the state to begin with may be this entry's, or an earlier one's
-	// trials are those that were made at the point in question, by entity; asks says that they may be made. failed is
-	// why one could not be.
+	// trials are the trials at the point in question, by entity. asks allows them. failed is the error if one could not
+	// be made.
 	asks   bool
 	trials map[queue.Key]*trial
 	failed error
@@ -39,7 +40,8 @@ type rerun struct {
 type watcher interface {
 	before(m *scheduler.Machine, e eventlog.Entry)
 	after(m *scheduler.Machine, e eventlog.Entry)
-	// needs says what has to be seen after a state, as history.Visitor has it. names are those of the selected entries.
+	// needs returns the needs after a state, as history.Visitor defines them. names are the names of the selected
+	// entries.
 	needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need
 }
 
@@ -50,7 +52,7 @@ func newRerun(r *reading) *rerun {
 		preemptions: map[uint64]*answer.Preemption{}, asks: true, trials: map[queue.Key]*trial{}}
 }
 
-// startBefore says that the state before an entry is needed; 0 stands for the earliest there is.
+// startBefore requests the state before an entry; 0 means the earliest state.
 func (r *rerun) startBefore(seq uint64) { r.last = min(r.last, max(seq, 1)-1) }
 
 // begin makes the state to begin with.
@@ -59,7 +61,7 @@ func (r *rerun) begin() (err error) {
 	return err
 }
 
-// explain asks for the explanation of decisions; those that do not exist are passed over.
+// explain requests the explanation of decisions; it ignores decisions that do not exist.
 func (r *rerun) explain(decisions ...recorded) {
 	for _, d := range decisions {
 		if d.exists() {
@@ -69,7 +71,7 @@ func (r *rerun) explain(decisions ...recorded) {
 	}
 }
 
-// tell asks for what decisions preempt; those that do not exist are passed over.
+// tell requests the preemptions of decisions; it ignores decisions that do not exist.
 func (r *rerun) tell(decisions ...recorded) {
 	for _, d := range decisions {
 		if d.exists() {
@@ -101,10 +103,10 @@ func (r *rerun) trialOf(e *queue.Entity) *trial {
 	return t
 }
 
-// preemption returns what was asked for, nil for none.
+// preemption returns the requested preemption, nil for none.
 func (r *rerun) preemption(d recorded) *answer.Preemption { return r.preemptions[d.at.Seq] }
 
-// explained returns what was asked for, nil for a decision that does not exist.
+// explained returns the requested explanation, nil for a decision that does not exist.
 func (r *rerun) explained(d recorded) *answer.Decision { return r.done[d.at.Seq] }
 
 // run visits the states up to the point in question, before the eyes of w.

@@ -61,7 +61,7 @@ func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group,
 	}
 	together := []*cluster.Group{g}
 	if c := g.Composite(); c != nil {
-		together = c.Gangs() // they have their turn as one: none takes what is kept for another from it
+		together = c.Gangs() // they are one entity: room that is kept for one is free for the others
 	}
 	uses := resourceUse(m.Cluster(), needs, heldFor(g), keptFromGang(m, together...), unusable)
 	return &answer.GangNeeds{AsOf: asOf, Members: members, Resources: uses}
@@ -70,7 +70,7 @@ func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group,
 // holderKey tells holders apart.
 type holderKey struct{ kind, name string }
 
-// holders are those that have some of a resource, or for which some is kept.
+// holders are the entities that hold some of a resource, or for which some is kept.
 type holders map[holderKey]*answer.Holder
 
 func (h holders) add(key holderKey, pods int, amount int64) {
@@ -171,7 +171,7 @@ func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, givesBack
 	return back
 }
 
-// maxHolders is how many holders of a resource are named.
+// maxHolders is the number of holders of a resource that are named.
 const maxHolders = 5
 
 // ranked returns the largest holders first, and sums up the rest.
@@ -192,25 +192,25 @@ func (h holders) ranked() (first []answer.Holder, others int, othersAmount int64
 	return first, others, othersAmount
 }
 
-// keptRoom tells what no pod has requested and is not free all the same for the pods that need it: it is kept for
-// nominated pods, which filters count as if they were on their nodes, or for the first of a lane.
+// keptRoom has room that no pod has requested and that is not free for the pods that need it. It is kept for nominated
+// pods, which filters count as if they were on their nodes, or for the first of a lane.
 type keptRoom struct {
 	m *scheduler.Machine
-	// asking are the pods that need the room, one of each kind that the answer depends on. What is free for one of them
-	// is free. The nominations of own are theirs.
+	// asking are the pods that need the room, one of each kind that the answer depends on. Room that is free for one of
+	// them is free. The nominations of own are theirs.
 	asking []*cluster.Pod
 	own    map[*cluster.Pod]bool
 	// keeps are the answers about nominated pods so far.
 	keeps map[*cluster.Pod]bool
 	any   bool
-	// forFirst is what is kept from each of asking for the first of the lane; nil if nothing is. A pod that is
-	// nominated to a node may have more there: forFirstOn is, by node, what is kept from those that are nominated to
-	// it.
+	// forFirst is the room that is kept from each of asking for the first of the lane; nil if there is none. A pod that
+	// is nominated to a node may use more there. forFirstOn is, by node, the room that is kept from the pods nominated
+	// to it.
 	forFirst   []*backfill.KeptRoom
 	forFirstOn map[string][]*backfill.KeptRoom
 }
 
-// keptFrom returns what is kept from pods that need room, each by itself or all together.
+// keptFrom returns the room that is kept from pods that need room, each by itself or all together.
 func keptFrom(m *scheduler.Machine, pods ...*cluster.Pod) *keptRoom {
 	k := &keptRoom{m: m, own: map[*cluster.Pod]bool{}, keeps: map[*cluster.Pod]bool{}}
 	if len(pods) == 0 {
@@ -261,14 +261,14 @@ func (k *keptRoom) findForFirst(pods []*cluster.Pod) {
 	k.forFirst, k.forFirstOn = all, on
 }
 
-// keptFromResize returns what is kept on its node from a pod that is to be resized there. The cycle for that keeps
-// nothing for the first of a lane.
+// keptFromResize returns the room that is kept on its node from a pod that is to be resized there. The cycle for that
+// keeps nothing for the first of a lane.
 func keptFromResize(m *scheduler.Machine, p *cluster.Pod) *keptRoom {
 	return &keptRoom{m: m, asking: []*cluster.Pod{p}, own: map[*cluster.Pod]bool{p: true},
 		keeps: map[*cluster.Pod]bool{}, any: m.AnyKept()}
 }
 
-// keptFromGang returns what is kept from all members of gangs that have no node for good.
+// keptFromGang returns the room that is kept from all members of gangs that are not bound or being bound.
 func keptFromGang(m *scheduler.Machine, gangs ...*cluster.Group) *keptRoom {
 	var pods []*cluster.Pod
 	for _, g := range gangs {
@@ -284,8 +284,8 @@ func keptFromGang(m *scheduler.Machine, gangs ...*cluster.Group) *keptRoom {
 // nothing reports whether nothing is kept anywhere.
 func (k *keptRoom) nothing() bool { return !k.any && len(k.forFirst) == 0 }
 
-// on returns how much is kept of an amount that no pod has requested of a node's resource, and adds it to those for
-// which it is kept: first the nominated pods, in the order in which they were nominated.
+// on returns how much is kept of the unrequested amount of a node's resource. It adds the amount to the entities for
+// which it is kept: first the nominated pods, in the order of their nominations.
 func (k *keptRoom) on(n fwk.NodeInfo, name v1.ResourceName, free int64, keepers holders) (kept int64) {
 	if k.any {
 		for _, p := range k.m.KeptOn(n.Node().Name) {
@@ -316,7 +316,7 @@ func (k *keptRoom) leftToFirst(n fwk.NodeInfo, name v1.ResourceName, free int64)
 	return kept
 }
 
-// keepsFromAll reports whether the room of a nominated pod is free for none of those that ask.
+// keepsFromAll reports whether the room of a nominated pod is free for none of asking.
 func (k *keptRoom) keepsFromAll(p *cluster.Pod) bool {
 	keeps, known := k.keeps[p]
 	if !known {

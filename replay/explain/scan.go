@@ -49,18 +49,18 @@ func (r recorded) failed() bool {
 	return r.exists() && (r.decision.Outcome == eventlog.Unschedulable || r.decision.Outcome == eventlog.Error)
 }
 
-// scanner is what the first reading of the log collects, without a Machine.
+// scanner collects data in the first reading of the log, without a Machine.
 type scanner interface {
 	take(e eventlog.Entry)
-	// startFrom tells of the state behind which the log is known, if that is not the empty one.
+	// startFrom receives the state behind which the log is known, if that is not the empty one.
 	startFrom(m *scheduler.Machine)
-	// found reports whether an entry taken so far has what is looked for.
+	// found reports whether an entry taken so far has the name.
 	found() bool
 	// missing is the error for when none has.
 	missing() *NotFoundError
 	// again returns a scanner for the same that has taken nothing.
 	again() scanner
-	// key is named by the entries by which it is found.
+	// key is the key of the entries that have the name.
 	key() index.Key
 }
 
@@ -71,7 +71,7 @@ type reading struct {
 	opts *Options
 	base uint64       // the entry behind which the log is known
 	from answer.Point // its place
-	// names are what the selected entries name, and may be added to before they are selected.
+	// names are the names for the selection of entries. More may be added before the selection.
 	names *history.Names
 	whole bool // every entry is to be selected
 	*history.Selection
@@ -124,7 +124,7 @@ func (r *reading) selectFor(learn history.Learner) (err error) {
 	return err
 }
 
-// scan hands s the selected entries. If what is looked for is not among them, the error says where it comes.
+// scan passes the selected entries to s. If the name is not in them, the error says where it comes.
 func (r *reading) scan(s scanner) error {
 	for e, err := range r.Entries(r.ctx) {
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// compositeScan collects what the log says of a CompositePodGroup: where it, or a gang that names it, comes first, and
+// compositeScan collects the entries about a CompositePodGroup: where it, or a gang that names it, comes first, and
 // where each of those gangs does.
 type compositeScan struct {
 	*groupScan

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// groupScan collects what the log says of a gang.
+// groupScan collects the entries about a gang.
 type groupScan struct {
 	name  types.NamespacedName
 	near  nearNames
@@ -117,7 +117,7 @@ func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
 	}
 }
 
-// end is how a member went.
+// end is the end of a member.
 type end struct {
 	gone               bool
 	phase              v1.PodPhase // "" for one that was deleted before it had ended
@@ -157,7 +157,7 @@ func (s *groupScan) ends() (n answer.Ends) {
 	return n
 }
 
-// noteComposite notes what the entry says of a CompositePodGroup of the name, or of what is below it.
+// noteComposite notes the entry's data about a CompositePodGroup of the name, or about the composites below it.
 func (s *groupScan) noteComposite(p *eventlog.Upserted) {
 	if p.Object == nil || p.Object.GetNamespace() != s.name.Namespace {
 		return

@@ -41,7 +41,7 @@ func (s *podScan) failedIn(r recorded, held recorded) {
 	}
 }
 
-// podScan collects what the log says of a pod, and of what stopped gangs.
+// podScan collects the entries about a pod, and the decisions that stopped gangs.
 type podScan struct {
 	name   types.NamespacedName
 	near   nearNames
@@ -69,12 +69,12 @@ type podScan struct {
 	unreserved   *answer.ReservationEnd
 	lastNode     string // where it stood, when last seen in the cluster
 
-	lostTo           recorded   // the last decision by which it may have been preempted
-	evicted          recorded   // the decision by which it was asked to go with the rest of its gang
-	preempted        []recorded // the last by which others were for it or its gang, at most maxPreemptions
+	lostTo           recorded   // the last decision that may have preempted it
+	evicted          recorded   // the decision that evicted it with the rest of its gang
+	preempted        []recorded // the last decisions that preempted others for it or its gang, at most maxPreemptions
 	earlierPreempted int        // how many came before those
 
-	results []*answer.EvictResult // what was last heard of each eviction that these decisions asked for
+	results []*answer.EvictResult // the latest result of each eviction that these decisions asked for
 
 	own []uint64 // if it is gone: the entries that may name the pod itself, or begin an epoch
 }
@@ -138,7 +138,7 @@ func (s *podScan) take(e eventlog.Entry) {
 	}
 }
 
-// heard notes what came of an eviction of the pod, or of one for it or its gang.
+// heard notes the result of an eviction of the pod, or of one for it or its gang.
 func (s *podScan) heard(e eventlog.Entry, p *eventlog.EvictResult) {
 	own := s.seen && p.UID == s.uid
 	if own || slices.ContainsFunc(s.preempted, func(r recorded) bool { return r.at.Seq == p.Decision }) {
@@ -197,7 +197,7 @@ func (s *podScan) decided(r recorded) {
 		case r.failed():
 			s.stops[group] = r
 		case d.Outcome == eventlog.Scheduled:
-			delete(s.stops, group) // the gang has its minimum: what stopped it before does so no more
+			delete(s.stops, group) // the gang has its minimum: the earlier reason does not count any longer
 		}
 	}
 	if s.seen && d.UID == s.uid && d.Outcome == eventlog.Reserved {
@@ -250,8 +250,8 @@ func (s *podScan) notePreemption(r recorded) {
 	s.preempted = append(s.preempted, r)
 }
 
-// bound reports whether the pod has certainly been bound where its last decision placed it. A bind result by itself
-// does not say so: nothing comes of one for a pod that is not being bound.
+// bound reports whether the pod has certainly been bound where its last decision placed it. A bind result alone is no
+// proof: it has no effect for a pod that is not being bound.
 func (s *podScan) bound() bool {
 	return s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() && s.failedAs == "" && s.released == nil &&
 		s.placed.exists() && s.placed.at == s.last.at && s.placed.decision.Node == s.bind.Node
@@ -290,8 +290,8 @@ func (s *podScan) wentBehind(m *scheduler.Machine) bool {
 	return s.gone != nil && s.goneHow == "Deleted" && s.gone.Seq > m.Seq()
 }
 
-// needs says that only entries that name the pod, its gang or its node change what is told of it. If it is gone, or
-// bound, no later state does either, unless something was asked of the world for it, or its victims are told.
+// needs says that only entries that name the pod, its gang or its node change the answer. If the pod is gone, or bound,
+// no later state changes it either, unless an effect for it is outstanding, or its victims are reported.
 func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
 	p := m.Cluster().Pods().Get(s.uid)
 	if waitsInComposite(m, p) {

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// say writes the message: one sentence, built of what the reason has as data.
+// say writes the message: one sentence, built of the reason's data.
 func (h *gangHistory) say(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
 	x.Predicate = h.predicate(x, r, g, f)
 	x.Message = "Gang " + x.Group + " " + x.Predicate
@@ -22,7 +22,7 @@ func (h *gangHistory) say(x *answer.Reason, r *rerun, g *cluster.Group, f *failu
 	}
 }
 
-// predicate is the reason, to follow the gang's name. What is said in the present tense holds at the point in question.
+// predicate is the reason, to follow the gang's name. The present tense is about the point in question.
 func (h *gangHistory) predicate(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) string {
 	if now := x.Now; now != nil {
 		text := now.Message
@@ -69,7 +69,7 @@ func lastAttempt(x *answer.Reason, r *rerun, f *failure) string {
 	return fmt.Sprintf("its last attempt, at %s (entry %d), failed: %s", f.at.Time, f.at.Seq, short)
 }
 
-// predicateOf is the reason without what would come of an attempt now.
+// predicateOf is the reason without the result of an attempt now.
 func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) string {
 	switch x.Code {
 	case answer.Undeclared:
@@ -113,7 +113,7 @@ func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, 
 	return failedText(x, r, f)
 }
 
-// beingEvictedText says by which entries the members were asked to go, as far as that is known.
+// beingEvictedText names the entries that evicted the members, as far as they are known.
 func beingEvictedText(r *rerun, h *gangHistory, g *cluster.Group) string {
 	var asked []string
 	unknown := false
@@ -158,7 +158,7 @@ func undeclaredText(g *cluster.Group) string {
 		phrase.Count(int64(len(g.Members())), "pod names it", "pods name it"))
 }
 
-// shortOfMembers says how many members there are, and what keeps out those that do not count.
+// shortOfMembers says how many members there are, and why the others do not count.
 func shortOfMembers(x *answer.Reason, g *cluster.Group) string {
 	more := "more "
 	text := fmt.Sprintf("is incomplete: it has %d of the %d members it needs", g.Count(gang.Present), g.Min())

@@ -75,7 +75,7 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 	var rows []answer.Shortfall
 	switch {
 	case f.code == answer.LacksRoom && (f.together || f.short.Asked):
-		// The other rows of that moment are not known; this is what the check itself found.
+		// The other rows of that moment are not known; this is the check's own result.
 		of := "Unit"
 		if f.short.Asked {
 			of = "MinResources"
@@ -103,7 +103,7 @@ func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
 	return rows
 }
 
-// shortRows are those of which less is usable than is needed, the worst first.
+// shortRows returns the resources of which less is usable than is needed, the worst first.
 func shortRows(at answer.Point, of string, members int, uses []answer.ResourceUse) (rows []answer.Shortfall) {
 	for _, u := range uses {
 		if u.Needed > u.Usable {

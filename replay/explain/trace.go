@@ -35,7 +35,7 @@ func (r *rerun) addWholeTrace(x *answer.Decision, rec recorded, trace *framework
 	}
 }
 
-// extendersOf returns what HTTP extenders had answered for the cycle of a decision, which is to be applied next.
+// extendersOf returns the answers of HTTP extenders for the cycle of a decision, which is to be applied next.
 func (r *rerun) extendersOf(rec recorded) (out []answer.ExtenderAnswer) {
 	for _, q := range r.machine.ExtenderAnswers(rec.decision.UID) {
 		for i := range q.Answers {

@@ -16,7 +16,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// maxDetailed is how many of the decisions by which members find no node are explained, beside the last of an attempt.
+// maxDetailed is the number of decisions about members without a node that are explained, beside the last of an
+// attempt.
 const maxDetailed = 8
 
 // trial runs an attempt at the point in question, to say what keeps a pod or a gang from nodes then.
@@ -32,7 +33,7 @@ type trial struct {
 	found    int
 	evicted  int
 	detailed int
-	decision *answer.Decision            // the last one of those that placed nothing; nil if it is not explained
+	decision *answer.Decision            // the last one that placed nothing; nil if it is not explained
 	byPod    map[string]*answer.Decision // the explained ones of the attempt
 	ownNode  *answer.Decision
 	unusable func(node string) bool
@@ -99,8 +100,8 @@ func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 	}
 }
 
-// answer says what came of the trial for a gang, or for the pod by itself if g is nil. g is the gang as it is at the
-// point in question.
+// answer returns the result of the trial for a gang, or for the pod by itself if g is nil. g is the gang at the point
+// in question.
 func (t *trial) answer(g *cluster.Group) *answer.Trial {
 	x := &answer.Trial{Point: t.r.at, Found: t.found, Evicted: t.evicted}
 	if x.Fits = t.fits(g); x.Fits {
@@ -120,7 +121,7 @@ func (t *trial) answer(g *cluster.Group) *answer.Trial {
 	as := &answer.Reason{Code: f.code, Group: x.Group}
 	addAttempt(as, &t.rows, f, t.on)
 	if d := t.byPod[as.Member]; d != nil {
-		x.Decision = d // what is said of another member than the last is of that one
+		x.Decision = d // the decision on the last member stays that member's
 		t.on.done[t.r.at.Seq] = d
 	}
 	if g == nil {
