@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Kind says in which way a log diverges from what is decided now.
+// Kind is the way in which a log diverges from the decisions made now.
 type Kind string
 
 // The kinds.
@@ -58,7 +58,7 @@ func (d Divergence) String() string {
 		d.Recorded, d.Decided)
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	// Start is the entry of the state that it began with, 0 if that was the empty one: what is behind it was
 	// read and compared, and nothing else.
@@ -71,8 +71,8 @@ type Report struct {
 	// Undecided says that there would be more to decide after the last entry. That is no divergence: the
 	// writer may have been stopped.
 	Undecided bool `json:"undecided"`
-	// States are the entries of Options.States that were passed; OtherStates those of them after which the
-	// state is another one than was said.
+	// States are the entries of Options.States that were passed. OtherStates are the ones of them after which the state
+	// differs from the given hash.
 	States      []uint64 `json:"states,omitempty"`
 	OtherStates []uint64 `json:"otherStates,omitempty"`
 	// Hash is the digest of the state after the last entry, in hex; "" if an entry was Unusable.
@@ -81,7 +81,7 @@ type Report struct {
 	Divergences []Divergence `json:"divergences,omitempty"`
 	// Diverged counts all of them.
 	Diverged uint64 `json:"diverged"`
-	// OtherRules are differences that are no divergences: those of epochs whose rules this version does not keep.
+	// OtherRules are differences that are no divergences: they are in epochs whose rules this version does not keep.
 	OtherRules []OtherRules `json:"otherRules,omitempty"`
 }
 
@@ -92,16 +92,16 @@ func (r *Report) Identical() bool { return r.Diverged == 0 && len(r.OtherRules) 
 type Options struct {
 	// Registry holds the plugins that the log's configuration may name.
 	Registry framework.Registry
-	// Keep is how many divergences are kept in the report; 0 means 10.
+	// Keep is the number of divergences that are kept in the report; 0 means 10.
 	Keep int
 	// Progress is called now and then with the last entry verified; nil is not called.
 	Progress func(seq uint64)
-	// Start is the state that the entries follow, such as that of a snapshot; nil for the empty one, which
-	// entry 1 follows. Verify makes it the state after the last entry.
+	// Start is the state that the entries follow, for example a snapshot's; nil for the empty one, which entry 1
+	// follows. Verify makes it the state after the last entry.
 	Start *scheduler.Machine
-	// States are the hashes that the state is said to have after entries: those of snapshots. They are compared.
+	// States are hashes of the state after entries, for example of snapshots. They are compared.
 	States map[uint64][32]byte
-	// Behaviours are those that this version knows; nil for scheduler.Behaviours.
+	// Behaviours are the known ones; nil for scheduler.Behaviours.
 	Behaviours []scheduler.Rules
 }
 
@@ -186,8 +186,8 @@ func (v *verifier) compareState(seq uint64, want [32]byte) {
 func (v *verifier) compare(seq uint64, recorded *eventlog.Decision) {
 	v.report.Decisions++
 	decided, ok := v.machine.Decide(nil)
-	// A decision on another pod with a cycle of its own shows that the ones between are gone, or that it has
-	// stood in the log before.
+	// A decision on another pod with a cycle of its own shows that the ones between are gone, or that the log had it
+	// before.
 	another := recorded.UID != decided.UID
 	switch {
 	case !ok || another && recorded.Cycle < decided.Cycle:

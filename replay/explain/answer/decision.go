@@ -4,8 +4,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay"
 )
 
-// Decision is a recorded decision with what the log does not record: which nodes, how every
-// plugin scored, and who held the room. The cycle was run again for that, on the state of that moment.
+// Decision is a recorded decision with data that the log does not record: the nodes, the scores of every plugin, and
+// the holders of the room. The cycle was run again for that, on the state of that moment.
 type Decision struct {
 	Point
 	Cycle   uint64 `json:"cycle"`
@@ -13,11 +13,11 @@ type Decision struct {
 	Outcome string `json:"outcome"`
 	Node    string `json:"node,omitempty"`
 	Score   int64  `json:"score"`
-	// Nodes is how many nodes there were; Evaluated of them were filtered, and Feasible passed.
+	// Nodes is the number of all nodes; Evaluated of them were filtered, and Feasible passed.
 	Nodes     int   `json:"nodes"`
 	Evaluated int64 `json:"evaluated"`
 	Feasible  int64 `json:"feasible"`
-	// WaitUntil is when a Waiting pod is released if it is not allowed before.
+	// WaitUntil is the time at which a Waiting pod is released if it is not allowed before.
 	WaitUntil Instant `json:"waitUntil,omitzero"`
 	// Refusals are the decision's rejections: by node, and of the pod as a whole (Nodes 0).
 	Refusals []Refusal `json:"refusals,omitempty"`
@@ -35,8 +35,8 @@ type Decision struct {
 	Evicted     int    `json:"evicted,omitempty"`
 	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE; "" for none.
 	Domain string `json:"domain,omitempty"`
-	// Resources are who held what of the resources that the pod requests, if it was refused; members of its own
-	// gang that were held count as holders. The resource pods is there only if the nodes ran out of it.
+	// Resources are the resources that the pod requests, with their holders, if it was refused. Held members of its own
+	// gang count as holders. The resource pods is there only if the nodes ran out of it.
 	Resources []ResourceUse `json:"resources,omitempty"`
 	// Gang is the same for all members that the pod's gang still lacked; nil if it had its minimum.
 	Gang *GangNeeds `json:"gang,omitempty"`
@@ -52,7 +52,7 @@ type Refusal struct {
 	Plugin string `json:"plugin"`
 	Code   string `json:"code"`
 	Reason string `json:"reason,omitempty"`
-	// Nodes is how many nodes were refused for it; 0 for a refusal of the pod as a whole.
+	// Nodes is the number of nodes refused for it; 0 for a refusal of the pod as a whole.
 	Nodes int64 `json:"nodes"`
 	// Examples are the first of them by name, at most 3.
 	Examples []string `json:"examples,omitempty"`
@@ -77,5 +77,5 @@ type PluginScore struct {
 	Weighted   int64  `json:"weighted"`
 }
 
-// MaxExamples is how many nodes are named for a reason.
+// MaxExamples is the number of nodes that are named for a reason.
 const MaxExamples = 3

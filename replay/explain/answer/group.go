@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Group is where a gang stood at one point of the log, and how it came there.
+// Group is the state of a gang at one point of the log, and how it came about.
 type Group struct {
 	// Group is namespace/name.
 	Group string `json:"group"`
@@ -12,19 +12,19 @@ type Group struct {
 	At Point `json:"at"`
 	// KnownFrom is as Pod's; attempts before it are counted in History.Omitted.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
-	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
-	// Pending, Placed (its minimum is on nodes for good), BelowMinimum (it was Placed, has fewer members on nodes now,
-	// and none that could follow), Preempted (the same, with no member left, and the last ones had to go for others),
-	// Evicted (the same, and the rest was asked to go; or all that are left were, and what came before is not known),
-	// Done (as many as it needs have ended well, and none is on a node any more), or Gone.
+	// Stage is one of these. Undeclared: its PodGroup does not exist. Refused: it contradicts itself. Incomplete: too
+	// few members. Pending. Placed: its minimum is bound. BelowMinimum: it was Placed, has fewer members on nodes now,
+	// and none that could follow. Preempted: the same, with no member left, and the last ones were preempted. Evicted:
+	// the same, and the rest was evicted; or all that are left were, before the first known entry. Done: as many as it
+	// needs have ended well, and none is on a node any more. Gone.
 	Stage string `json:"stage"`
-	// WhenBelow is what becomes of the rest when it has fallen below its minimum: Keep or Evict.
+	// WhenBelow is the treatment of the rest when it has fallen below its minimum: Keep or Evict.
 	WhenBelow string `json:"whenBelow,omitempty"`
-	// Evicted is where the rest of it was last asked to go, if it has not been placed again since.
+	// Evicted is the last eviction of its rest, if it has not been placed again since.
 	Evicted *Eviction `json:"evicted,omitempty"`
-	// Refusal is what a Refused gang contradicts itself in.
+	// Refusal is the contradiction of a Refused gang.
 	Refusal string `json:"refusal,omitempty"`
-	// Declared says that its PodGroup is there; Min is how many members are placed together.
+	// Declared says that its PodGroup exists; Min is the number of members that are placed together.
 	Declared bool `json:"declared"`
 	Min      int  `json:"min"`
 	// LastMin is the minimum when it was last declared, if it is not any more; 0 if it never was.
@@ -32,21 +32,21 @@ type Group struct {
 	// Members are its pods at that point, by name, and Counts adds them up.
 	Members []GroupMember `json:"members"`
 	Counts  GroupCounts   `json:"counts"`
-	// Ends are how those went that Counts has as Gone.
+	// Ends counts the ends of the members that Counts has as Gone.
 	Ends Ends `json:"ends,omitzero"`
-	// Queue is where it stands in the queue; nil if it does not.
+	// Queue is its place in the queue; nil if it has none.
 	Queue *QueuePlace `json:"queue,omitempty"`
-	// Reason is why it, or a member beyond its minimum, is pending; nil if nothing is.
+	// Reason is the reason why it, or a member beyond its minimum, is pending; nil if none is.
 	Reason *Reason `json:"reason,omitempty"`
-	// Together is what it is admitted together with; nil for nothing.
+	// Together are the gangs that it is admitted together with; nil for none.
 	Together *Together `json:"together,omitempty"`
-	// History is what happened to it.
+	// History is its history.
 	History GroupHistory `json:"history"`
 	// LastFailure is the decision that made its last failed attempt fail, whether or not it was placed after.
 	LastFailure *Decision `json:"lastFailure,omitempty"`
-	// Needs is what it lacks to have its minimum and who has it: at the last failure, or at the point in question for a
-	// gang that is pending without one, or for which all nodes together have too little then too. Nil if nothing is
-	// missing.
+	// Needs are the resources that it lacks for its minimum, with their holders; nil if it lacks none. They are of the
+	// last failure. For a gang that is pending without a failure they are of the point in question, also if all nodes
+	// together have too little then too.
 	Needs *GangNeeds `json:"needs,omitempty"`
 }
 
@@ -62,17 +62,18 @@ type GroupMember struct {
 	Leaving bool `json:"leaving,omitempty"`
 	// Nominated is the node that is kept for a Pending member, because pods had to go for it or its gang.
 	Nominated string `json:"nominated,omitempty"`
-	// GatingPlugin keeps a Pending member out of the queue, and GatingMessage is what it says.
+	// GatingPlugin keeps a Pending member out of the queue. GatingMessage is its message.
 	GatingPlugin  string `json:"gatingPlugin,omitempty"`
 	GatingMessage string `json:"gatingMessage,omitempty"`
 }
 
 // GroupCounts counts the members of a gang.
 type GroupCounts struct {
-	// Ready are pending members that count towards the minimum: no scheduling gate of their own, not to go. Waiting are
-	// held on nodes; Assigned have their node for good; Leaving are there still and are to go; Gone were deleted or
-	// have finished, EndedWell of them successfully since the gang first had its minimum: these are not missed. Gated
-	// are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is incomplete.
+	// Ready are pending members that count towards the minimum: without a scheduling gate of their own, and not to go.
+	// Waiting are held on nodes. Assigned are bound or being bound. Leaving still exist and are to go. Gone were
+	// deleted or have finished, EndedWell of them successfully since the gang first had its minimum: these are not
+	// missed. Gated are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is
+	// incomplete.
 	Ready    int `json:"ready"`
 	Waiting  int `json:"waiting"`
 	Assigned int `json:"assigned"`
@@ -83,29 +84,29 @@ type GroupCounts struct {
 	EndedWell int `json:"endedWell"`
 }
 
-// Together is what a gang is admitted together with.
+// Together are the gangs that a gang is admitted together with.
 type Together struct {
 	// Composite is the CompositePodGroup (namespace/name); "" for gangs that name each other.
 	Composite string `json:"composite,omitempty"`
-	// Declared says that it is known how many gangs are enough, and Min is that number. Refusal is what the gangs
-	// together contradict themselves in.
+	// Declared says that the number of gangs that are enough is known: Min. Refusal is the contradiction between the
+	// gangs.
 	Declared bool   `json:"declared"`
 	Min      int    `json:"min"`
 	Refusal  string `json:"refusal,omitempty"`
-	// Gangs are all of them, the gang itself among them, by name, at most 50; Others is how many more there are.
+	// Gangs are all of them, the gang itself among them, by name, at most 50. Others is the number of the rest.
 	Gangs  []GangProgress `json:"gangs"`
 	Others int            `json:"others,omitempty"`
 }
 
-// GangProgress is how far a gang has come.
+// GangProgress is the progress of a gang.
 type GangProgress struct {
 	Group string `json:"group"`
-	// Declared says that its minimum is known, Min; Refusal is what it contradicts itself in.
+	// Declared says that its minimum is known: Min. Refusal is its contradiction.
 	Declared bool   `json:"declared"`
 	Min      int    `json:"min"`
 	Refusal  string `json:"refusal,omitempty"`
-	// Present are the members that have a node or could get one; Held of them are held on nodes, and Placed have their
-	// node for good.
+	// Present are the members that have a node or could get one. Held of them are held on nodes, and Placed are bound
+	// or being bound.
 	Present int `json:"present"`
 	Held    int `json:"held"`
 	Placed  int `json:"placed"`

@@ -1,111 +1,113 @@
 package answer
 
-// GroupHistory is what happened to a gang, up to the point in question.
+// GroupHistory is the history of a gang, up to the point in question.
 type GroupHistory struct {
-	// FirstSeen is where the log first has its PodGroup or a member.
+	// FirstSeen is the point where the log first has its PodGroup or a member.
 	FirstSeen Point `json:"firstSeen"`
-	// Complete is where it was first declared and had as many members as it needs; nil if it never did.
+	// Complete is the point where it was first declared and had enough members; nil if it never did.
 	Complete *Point `json:"complete,omitempty"`
-	// Declared is where it was first known how many members it needs.
+	// Declared is the point where its minimum was first known.
 	Declared *Point `json:"declared,omitempty"`
-	// Placed is where its minimum first was on nodes for good.
+	// Placed is the point where its minimum was first bound.
 	Placed *Point `json:"placed,omitempty"`
 	// Milestones are the times when it was declared, complete or placed, and when it ceased to be: the last ones, in
-	// order, at most 50; OmittedMilestones is how many came before them.
+	// order, at most 50. OmittedMilestones is the number of earlier ones.
 	Milestones        []Milestone `json:"milestones,omitempty"`
 	OmittedMilestones int         `json:"omittedMilestones,omitempty"`
-	// LetPast is who was given nodes while it last was complete and not placed; nil for nobody.
+	// LetPast are the entities that were given nodes while it last was complete and not placed; nil for none.
 	LetPast *LetPast `json:"letPast,omitempty"`
-	// Attempts are the last ones, in order, at most 100; Omitted is how many came before them.
+	// Attempts are the last ones, in order, at most 100; Omitted is the number of earlier ones.
 	Attempts []GroupAttempt `json:"attempts,omitempty"`
 	Omitted  int            `json:"omitted,omitempty"`
-	// PreemptedBy are the decisions by which members of it had to give up their nodes for others, and Preempted those
-	// by which others had to for it: the last ones, in order, at most 20 each. The numbers beside them are how many
-	// came before.
+	// PreemptedBy are the decisions that preempted members of it. Preempted are the decisions that preempted others for
+	// it. They are the last ones, in order, at most 20 each. The numbers beside them count the earlier ones.
 	PreemptedBy        []Preemption `json:"preemptedBy,omitempty"`
 	OmittedPreemptedBy int          `json:"omittedPreemptedBy,omitempty"`
 	Preempted          []Preemption `json:"preempted,omitempty"`
 	OmittedPreempted   int          `json:"omittedPreempted,omitempty"`
 }
 
-// Milestone is a change of what a gang has come to.
+// Milestone is a change in a gang's progress.
 type Milestone struct {
 	Point
-	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum, Evicted (the
-	// rest of a gang that fell below its minimum was asked to go, as it wants), or Done (as many as it needs have ended
-	// well, and the last of them is gone).
+	// What is one of these pairs and words: Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed
+	// or BelowMinimum. Evicted: the rest of a gang that fell below its minimum was evicted, as it wants. Done: as many
+	// as it needs have ended well, and the last of them is gone.
 	What string `json:"what"`
-	// Detail is what brought it about, as far as that is not plain.
+	// Detail is the cause, as far as it is not plain.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Eviction is a decision by which the rest of a gang was asked to go.
+// Eviction is a decision that evicted the rest of a gang.
 type Eviction struct {
 	Point
-	// Members is how many were asked, and Why what the decision says.
+	// Members is the number of evicted members, and Why the decision's reason.
 	Members int    `json:"members"`
 	Why     string `json:"why"`
 }
 
 // GroupAttempt is one attempt to place a gang: the cycles that ran back to back.
 type GroupAttempt struct {
-	// Number is which of the attempts it is, counted from 1; 0 if the queue does not know any more.
+	// Number is the number of the attempt, counted from 1; 0 if the queue does not know it any more.
 	Number int `json:"number,omitempty"`
 	// First and Last are its first and last decision.
 	First      Point  `json:"first"`
 	Last       Point  `json:"last"`
 	FirstCycle uint64 `json:"firstCycle"`
 	LastCycle  uint64 `json:"lastCycle"`
-	// Placed is how many members found a node in it, and NoNode how many found none.
+	// Placed is the number of members that found a node in it. NoNode is the number that found none.
 	Placed int `json:"placed"`
 	NoNode int `json:"noNode,omitempty"`
 	// Outcome is Placed, Failed, Held (its members stay on their nodes and wait), or Running if the point in question
 	// lies within it.
 	Outcome string `json:"outcome"`
-	// FailedMember is the pod (namespace/name) whose cycle made it fail, Rejections why: it is another gang's if that
-	// one is what failed of those that are admitted together. Code is what a reason would say, and Why says it in
-	// short.
+	// FailedMember is the pod (namespace/name) whose cycle made it fail, with the Rejections. It is another gang's if
+	// that gang failed of the ones that are admitted together. Code is the code of a reason for it, and Why the short
+	// text.
 	FailedMember string    `json:"failedMember,omitempty"`
 	Rejections   []Refusal `json:"rejections,omitempty"`
 	Code         Code      `json:"code,omitempty"`
 	Why          string    `json:"why,omitempty"`
-	// Allowed and Released count the held members that were let go to be bound, and taken off their nodes.
+	// Allowed counts the held members that were allowed to be bound, and Released the ones that were taken off their
+	// nodes.
 	Allowed  int `json:"allowed,omitempty"`
 	Released int `json:"released,omitempty"`
 }
 
-// LetPast is who was given nodes by this scheduler while a gang was complete and waited for its own.
+// LetPast are the entities that this scheduler gave nodes while a gang was complete and waited for its own.
 type LetPast struct {
-	// From is where the gang was complete, and Until where it had its minimum on nodes; nil if it does not yet.
+	// From is the point where the gang was complete. Until is the point where it had its minimum on nodes; nil if it
+	// does not yet.
 	From  Point  `json:"from"`
 	Until *Point `json:"until,omitempty"`
 	// Priority is the gang's own at From.
 	Priority int32 `json:"priority"`
-	// Pods is how many pods were let past, and Took what they requested of the resources that the gang needs.
+	// Pods is the number of pods that passed. Took are their requests for the resources that the gang needs.
 	Pods int      `json:"pods"`
 	Took []Amount `json:"took,omitempty"`
-	// By are the gangs and pods, those first that took the most of the resource that the gang lacked most, at most 20.
-	// Of more than a few thousand the smallest may be left out, and one that comes again is counted anew.
+	// By are the gangs and pods, at most 20: first the ones that took the most of the resource that the gang lacked
+	// most. If there are more than a few thousand, the smallest may be left out, and one that comes again is counted
+	// twice.
 	By []Passer `json:"by"`
-	// Others is how many more they were, with OtherPods pods that took OthersTook.
+	// Others is the number of the rest, with OtherPods pods that took OthersTook.
 	Others     int      `json:"others,omitempty"`
 	OtherPods  int      `json:"otherPods,omitempty"`
 	OthersTook []Amount `json:"othersTook,omitempty"`
 }
 
-// Passer is a gang, or a pod of no gang, that was let past.
+// Passer is a gang, or a pod of no gang, that passed.
 type Passer struct {
 	// Kind is group or pod, Name its namespace/name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Priority is that of the first of its pods: of a gang's member that of the gang, where it has one.
+	// Priority is the priority that counts for the first of its pods.
 	Priority int32 `json:"priority"`
-	// Pods is how many pods were given nodes, from First to Last.
+	// Pods is the number of pods that were given nodes, from First to Last.
 	Pods  int   `json:"pods"`
 	First Point `json:"first"`
 	Last  Point `json:"last"`
-	// Meanwhile is where the gang that waited stood in the queue at First: Active if the other had its turn first by
-	// the order of the queue, another state if the gang could not be tried.
+	// Meanwhile is the state in the queue of the gang that waited, at First. Active means that the other had its turn
+	// first by the order of the queue. In another state the gang could not be tried.
 	Meanwhile string   `json:"meanwhile"`
 	Took      []Amount `json:"took,omitempty"`
 }

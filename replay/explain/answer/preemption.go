@@ -4,29 +4,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Preemption is a decision by which pods have to give up their nodes for a pod, or a gang, of higher priority.
+// Preemption is a decision that preempts pods for a pod, or a gang, of higher priority.
 type Preemption struct {
-	// Point is where it was decided. All that is said beside it held there.
+	// Point is the point of the decision. All fields beside it are of that point.
 	Point
 	By Preemptor `json:"by"`
 	// Pods counts the victims: Victims are the first of them in the decision's order, at most 50.
 	Pods    int      `json:"pods"`
 	Victims []Victim `json:"victims"`
-	// OwnPods counts those that are explained: the pod itself, or members of the gang. Own are the first of them, at
-	// most 50. It is 0 if what is explained is the preemptor.
+	// OwnPods counts the explained pods: the pod itself, or members of the gang. Own are the first of them, at most 50.
+	// It is 0 if the preemptor is explained.
 	OwnPods int      `json:"ownPods,omitempty"`
 	Own     []Victim `json:"own,omitempty"`
 	// Remaining counts the victims that still hold a node at the point in question, and not when it was decided.
 	Remaining int `json:"remaining,omitempty"`
-	// Refused is what was last heard of those victims whose eviction was refused, given up or withdrawn: the last 50
-	// of them, in the order in which it was heard.
+	// Refused are the latest results of victims whose eviction was refused, given up or withdrawn: the last 50 of them,
+	// in the order of the log.
 	Refused []EvictResult `json:"refused,omitempty"`
 
-	// UIDs are those of all victims.
+	// UIDs are the UIDs of all victims.
 	UIDs []types.UID `json:"-"`
 }
 
-// Preemptor is what other pods have to go for.
+// Preemptor is the pod or gang that other pods are preempted for.
 type Preemptor struct {
 	// Pod (namespace/name) is the pod in whose cycle it was decided. Group is its gang if room was made for all
 	// members that the gang lacked; "" if it was made for the pod alone.
@@ -35,7 +35,7 @@ type Preemptor struct {
 	// Composite is the CompositePodGroup (namespace/name) that Group is below, if room was made for all that it lacked;
 	// "" otherwise.
 	Composite string `json:"composite,omitempty"`
-	// Priority is the one that counts: of a gang's member that of the gang, where it has one.
+	// Priority is the priority that counts for it: the gang's for a gang's member, if the gang has one.
 	Priority int32 `json:"priority"`
 	// Resize says that the pod was on its node, and room was made there for a resize that the kubelet had put off.
 	Resize bool `json:"resize,omitempty"`
@@ -56,7 +56,7 @@ type Victim struct {
 	Held bool `json:"held,omitempty"`
 }
 
-// EvictResult is what came of an eviction.
+// EvictResult is the result of an eviction.
 type EvictResult struct {
 	Point
 	// Pod is namespace/name; "" for one that is not known any more.
@@ -65,7 +65,7 @@ type EvictResult struct {
 	// Outcome is Done, Gone, Refused, GivenUp or Withdrawn; Message has the words of the API server.
 	Outcome string `json:"outcome"`
 	Message string `json:"message,omitempty"`
-	// RetryAt is when an eviction that was refused is tried again.
+	// RetryAt is the time at which a refused eviction is tried again.
 	RetryAt Instant `json:"retryAt,omitzero"`
 	// SparedUntil is until when the pod is no victim, if its eviction was given up and that time is not over.
 	SparedUntil Instant `json:"sparedUntil,omitzero"`

@@ -4,10 +4,10 @@ package answer
 // changes its meaning.
 type Code string
 
-// The codes. What is pending has exactly one: the first of these that holds, but for InFlight and AsksExtenders, which
-// go before those that count members.
+// The codes. A pending entity has exactly one: the first of these that holds. InFlight and AsksExtenders go before the
+// codes that count members.
 const (
-	// Undeclared: the PodGroup, or the CompositePodGroup above it, is not there, and no annotation stands in for it.
+	// Undeclared: the PodGroup, or the CompositePodGroup above it, does not exist, and no annotation replaces it.
 	Undeclared Code = "Undeclared"
 	// Refused: the gang, or what it is to be admitted with, contradicts itself.
 	Refused Code = "Refused"
@@ -15,8 +15,8 @@ const (
 	NoProfile Code = "NoProfile"
 	// BeingDeleted: the pod's deletion has begun.
 	BeingDeleted Code = "BeingDeleted"
-	// BeingEvicted: the pod was asked to go while it had a node, which it has lost since because its bind failed. It is
-	// not placed again. Of a gang: all members that are left were asked to go, before the first entry that is known.
+	// BeingEvicted: the pod was evicted while it had a node, which it has lost since because its bind failed. It is not
+	// placed again. For a gang: all members that are left were evicted, before the first known entry.
 	BeingEvicted Code = "BeingEvicted"
 	// InFlight: the cycles of the gang's attempt are running at the point in question.
 	InFlight Code = "InFlight"
@@ -26,7 +26,7 @@ const (
 	Incomplete Code = "Incomplete"
 	// Gated: scheduling gates, or another PreEnqueue plugin than the gang plugin, keep members out of the queue.
 	Gated Code = "Gated"
-	// WaitsForOthers: a gang that this one is admitted together with is what is missing.
+	// WaitsForOthers: a gang that this one is admitted together with is missing.
 	WaitsForOthers Code = "WaitsForOthers"
 	// HeldByPermit: enough members are held on nodes, and a Permit plugin has not let all of them go.
 	HeldByPermit Code = "HeldByPermit"
@@ -50,7 +50,7 @@ const (
 	InTurn Code = "InTurn"
 )
 
-// Codes returns all codes, in the order in which they are looked for.
+// Codes returns all codes, in the order in which they are checked.
 func Codes() []Code {
 	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, BeingEvicted, InFlight, AsksExtenders, Incomplete,
 		Gated,
@@ -58,34 +58,34 @@ func Codes() []Code {
 		FailedBefore, Backoff, InTurn}
 }
 
-// Reason is why a pod or a gang is pending. A pod of a gang has its gang's, and a part of its own beside it. Amounts
-// of resources are in their base unit, cpu in thousandths of a core.
+// Reason is the reason why a pod or a gang is pending. A pod of a gang has its gang's, and a part of its own beside it.
+// Amounts of resources are in their base unit, cpu in thousandths of a core.
 type Reason struct {
 	Code Code `json:"code"`
 	// Message is the reason as one sentence.
 	Message string `json:"message"`
-	// Group is the gang (namespace/name) whose reason it is, "" for that of a pod by itself.
+	// Group is the gang (namespace/name) whose reason it is, "" if it is the reason of a pod by itself.
 	Group string `json:"group,omitempty"`
-	// BeyondMinimum is how many members are pending if the gang has its minimum on nodes: the reason is theirs.
+	// BeyondMinimum is the number of pending members if the gang has its minimum on nodes: the reason is theirs.
 	BeyondMinimum int `json:"beyondMinimum,omitempty"`
 	// Since is since when it has been so: the attempts of a gang that fail one after the other for the same reason are
 	// one time of waiting. Zero if that is not known.
 	Since Instant `json:"since,omitzero"`
-	// Attempts counts the attempts so far, and NextRetry is when the next one comes.
+	// Attempts counts the attempts so far, and NextRetry is the time of the next one.
 	Attempts  int       `json:"attempts"`
 	NextRetry NextRetry `json:"nextRetry"`
 	WaitsFor  WaitsFor  `json:"waitsFor"`
 
-	// Now is what an attempt would come to at the point in question; nil if nothing can be tried then. What follows it
-	// here is of the last attempt that was made.
+	// Now is the result of an attempt at the point in question; nil if nothing can be tried then. The fields after it
+	// are of the last attempt that was made.
 	Now *Trial `json:"now,omitempty"`
-	// Failed is the decision, or the result of a bind, by which the last attempt failed; nil unless the code says that
-	// one failed and the log has it. Member (namespace/name) is whose it was, and Refusals what was said of it.
+	// Failed is the decision, or the result of a bind, that made the last attempt fail. It is nil unless the code says
+	// that one failed and the log has it. Member (namespace/name) is its pod, and Refusals are the pod's.
 	Failed   *Point    `json:"failed,omitempty"`
 	Member   string    `json:"member,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
-	// Members are those of the gang that found no node in that attempt, alike ones as one row, and MoreMembers how many
-	// others there were beside those rows.
+	// Members are the gang's members that found no node in that attempt, alike ones as one row. MoreMembers is the
+	// number of others beside those rows.
 	Members     []RefusedMembers `json:"members,omitempty"`
 	MoreMembers int              `json:"moreMembers,omitempty"`
 	// KeptOut are the members that count towards no attempt, alike ones as one row: gated, being deleted, or being
@@ -97,9 +97,10 @@ type Reason struct {
 
 	// Reserved is the reservation that it has as the first that does not fit, with the queue policy Backfill.
 	Reserved *Reserved `json:"reserved,omitempty"`
-	// ReservationEnded is how the last reservation ended that it had, if a Decision ended it and it has none now.
+	// ReservationEnded is the end of the last reservation that it had, if a Decision ended it and it has none now.
 	ReservationEnded *ReservationEnd `json:"reservationEnded,omitempty"`
-	// Held is what is kept free for it as the first that does not fit if nobody knows when there will be room for it.
+	// Blocks is the room that is kept free for it, as the first that does not fit, if it is not known when there will
+	// be room for it.
 	Blocks *Blocks `json:"held,omitempty"`
 
 	// Pod is the part of a pod of the gang, if a pod is explained.
@@ -107,13 +108,13 @@ type Reason struct {
 
 	// Predicate is Message without its subject, for a sentence that has another one.
 	Predicate string `json:"-"`
-	// ShortNow says that Shortfall is that of the point in question, and not that of the last failed attempt.
+	// ShortNow says that Shortfall is of the point in question, and not of the last failed attempt.
 	ShortNow bool `json:"-"`
 }
 
 // RefusedMembers are members that were refused alike in one attempt.
 type RefusedMembers struct {
-	// Count is how many they are; Examples are the first of them (namespace/name), at most 3.
+	// Count is their number; Examples are the first of them (namespace/name), at most 3.
 	Count    int      `json:"count"`
 	Examples []string `json:"examples"`
 	// Refusals say who refused how many nodes for each of them: for one of them, where the numbers differ, the most.
@@ -130,17 +131,17 @@ type KeptOut struct {
 	Message string `json:"message"`
 }
 
-// PodPart is what is to be said of one pod beside the reason of its gang.
+// PodPart is the part of an answer about one pod beside the reason of its gang.
 type PodPart struct {
-	// Outcome is NoNode (the pod itself was refused in the last attempt), Released (it was given a node, and gave
-	// it back), Held (it is on a node, until the gang goes on), KeptOut, BeingDeleted, or NotTried.
+	// Outcome is one of these. NoNode: the pod itself was refused in the last attempt. Released: it was given a node,
+	// and gave it back. Held: it is on a node, until the gang is allowed. KeptOut, BeingDeleted, or NotTried.
 	Outcome string `json:"outcome"`
 	Message string `json:"message"`
 	// At is the decision that says so, if there is one.
 	At *Point `json:"at,omitempty"`
-	// Node is where it is held, or was held, and Until how long at the most.
+	// Node is the node where it is held, or was held, and Until the end of that at the latest.
 	Node  string  `json:"node,omitempty"`
 	Until Instant `json:"until,omitzero"`
-	// Refusals are those of the pod itself.
+	// Refusals are the pod's own.
 	Refusals []Refusal `json:"refusals,omitempty"`
 }

@@ -4,34 +4,34 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// GangNeeds is what a gang lacks to be complete and who has it. Members of the gang that are held on nodes
-// count as missing and their room as free: they give it back if the rest find none.
+// GangNeeds has the resources that a gang lacks to be complete, with their holders. Members of the gang that are held
+// on nodes count as missing and their room as free: they give it back if the rest find none.
 type GangNeeds struct {
 	// AsOf is the entry after which, or of a decision on which, it was so.
 	AsOf Point `json:"asOf"`
-	// Members is how many members are missing. What they need is the sum of the smallest requests.
+	// Members is the number of missing members. Their need is the sum of the smallest requests.
 	Members   int           `json:"members"`
 	Resources []ResourceUse `json:"resources,omitempty"`
 }
 
-// ResourceUse is one resource: what is needed, what there is, and who has it, summed over all nodes. Of the decision on
-// a pod's resize it is that of the pod's node alone; what the pod itself has there counts as free. Allocatable is
-// what there is: what Holders have and the others beside them, Kept, and Free together, as long as no node's pods
-// request more than it has.
+// ResourceUse is the use of one resource: the need, the amount, and the holders, summed over all nodes. For a decision
+// on a pod's resize it covers the pod's node alone, and the pod's own amount there counts as free. Allocatable is the
+// sum of the amounts of Holders and the others beside them, Kept, and Free, as long as no node's pods request more than
+// it has.
 type ResourceUse struct {
 	Resource v1.ResourceName `json:"resource"`
 	Needed   int64           `json:"needed"`
-	// Free is what no pod has requested, but for Kept. Usable is the part of Free on nodes that no plugin other than
-	// NodeResourcesFit refused.
+	// Free is the amount that no pod has requested, without Kept. Usable is the part of Free on nodes that no plugin
+	// other than NodeResourcesFit refused.
 	Free        int64 `json:"free"`
 	Usable      int64 `json:"usable"`
 	Allocatable int64 `json:"allocatable"`
 	// LargestFree is the most that is usable on one node, LargestFreeNode the first such node by name.
 	LargestFree     int64  `json:"largestFree"`
 	LargestFreeNode string `json:"largestFreeNode,omitempty"`
-	// Kept is what no pod has requested, and what is kept from those that need it all the same: for pods that are
-	// nominated to nodes, or for the first in the lane. KeptFor are those for which the most is kept, at most 5;
-	// KeptForOthers is how many more there are, and KeptForOthersAmount what is kept for them.
+	// Kept is an unrequested amount that is kept from the pods that need it: for pods that are nominated to nodes, or
+	// for the first in the lane. KeptFor are the ones for which the most is kept, at most 5. KeptForOthers is the
+	// number of the rest, and KeptForOthersAmount the amount for them.
 	Kept                int64    `json:"kept,omitempty"`
 	KeptFor             []Holder `json:"keptFor,omitempty"`
 	KeptForOthers       int      `json:"keptForOthers,omitempty"`
@@ -39,14 +39,14 @@ type ResourceUse struct {
 	// KeptUsable is the part of Kept on nodes that no plugin other than NodeResourcesFit refused: the other part is not
 	// why a pod was refused.
 	KeptUsable Kept `json:"-"`
-	// Holders have the most, at most 5; Others is how many more there are, and OthersAmount what they have.
+	// Holders have the most, at most 5; Others is the number of the rest, and OthersAmount their amount.
 	Holders      []Holder `json:"holders,omitempty"`
 	Others       int      `json:"others,omitempty"`
 	OthersAmount int64    `json:"othersAmount,omitempty"`
 }
 
-// Kept is for whom room is kept: For has those for which the most is kept, at most 5; Others is how many more there
-// are, and OthersAmount what is kept for them.
+// Kept has the entities for which room is kept. For has the ones for which the most is kept, at most 5. Others is the
+// number of the rest, and OthersAmount the amount for them.
 type Kept struct {
 	For          []Holder
 	Others       int
@@ -59,8 +59,8 @@ type Holder struct {
 	// Kind is group, pod or composite, Name its namespace/name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Pods is how many pods have Amount between them; 0 for room that is kept for the first in a lane, for whichever of
-	// its pods.
+	// Pods is the number of pods that have Amount between them; 0 for room that is kept for the first in a lane, for
+	// any of its pods.
 	Pods   int   `json:"pods"`
 	Amount int64 `json:"amount"`
 }
@@ -71,12 +71,13 @@ type Amount struct {
 	Amount   int64           `json:"amount"`
 }
 
-// Shortfall is a resource of which there is too little, with what there is and who has it.
+// Shortfall is a resource of which there is too little, with its amount and holders.
 type Shortfall struct {
 	// AsOf is the entry after which, or of a decision on which, it was so.
 	AsOf Point `json:"asOf"`
-	// Of is who needs it: Gang, Unit (all gangs that are admitted together), MinResources (what the PodGroup asks for),
-	// or Pod: one member, or a pod by itself. Members is how many members need it between them.
+	// Of is the entity that needs it: Gang, Unit (all gangs that are admitted together), MinResources (the request of
+	// the PodGroup), or Pod: one member, or a pod by itself. Members is the number of members that need it between
+	// them.
 	Of      string `json:"of"`
 	Members int    `json:"members,omitempty"`
 	Pod     string `json:"pod,omitempty"`
@@ -86,7 +87,7 @@ type Shortfall struct {
 	ResourceUse
 }
 
-// NeverFits reports whether all nodes together have less than is needed, whoever holds it.
+// NeverFits reports whether all nodes together have less than is needed, free or not.
 func (s *Shortfall) NeverFits() bool {
 	return s.Of != "Pod" && s.Allocatable > 0 && s.Needed > s.Allocatable
 }

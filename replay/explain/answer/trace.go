@@ -2,14 +2,14 @@ package answer
 
 import "slices"
 
-// Trace is all that one scheduling cycle showed: what kube-scheduler writes into its own log at verbosity 10. The cycle
-// was run again for it, on the state just before the decision. Every node is in it: in Refused, Scored, Unscored,
-// NotTried or Failed. The numbers of Refused by plugin, code and words are those of the decision's refusals.
+// Trace has all data of one scheduling cycle, as kube-scheduler writes into its own log at verbosity 10. The cycle was
+// run again for it, on the state just before the decision. Every node is in it: in Refused, Scored, Unscored, NotTried
+// or Failed. The numbers of Refused by plugin, code and words match the decision's refusals.
 type Trace struct {
 	// PreFilter has the answers of the PreFilter plugins, in the order in which they ran.
 	PreFilter []PreFilterAnswer `json:"preFilter,omitempty"`
-	// Filters are the Filter plugins that were asked, in their order, and SkippedFilters those that were not, because
-	// their PreFilter answered Skip.
+	// Filters are the Filter plugins that were asked, in their order. SkippedFilters were not asked, because their
+	// PreFilter answered Skip.
 	Filters        []string `json:"filters,omitempty"`
 	SkippedFilters []string `json:"skippedFilters,omitempty"`
 	// Extenders has the answers of the HTTP extenders that were asked for the cycle, in that order.
@@ -17,9 +17,9 @@ type Trace struct {
 	// Refused are the nodes that a plugin refused, by name, each with the first plugin that did. The pod's nominated
 	// node is put to Filter whatever PreFilter left, so that it may be there twice.
 	Refused []NodeRefusal `json:"refused,omitempty"`
-	// NotTried are the nodes, by name, that no plugin was asked about: enough others were feasible
-	// (percentageOfNodesToScore), the pod's nominated node took it, the pod was refused as a whole, or a plugin failed.
-	// NotTriedWhy says which.
+	// NotTried are the nodes, by name, that no plugin was asked about. NotTriedWhy is the reason: enough others were
+	// feasible (percentageOfNodesToScore), the pod's nominated node took it, the pod was refused as a whole, or a
+	// plugin failed.
 	NotTried    []string `json:"notTried,omitempty"`
 	NotTriedWhy string   `json:"notTriedWhy,omitempty"`
 	// PreScore has the answers of the PreScore plugins. SkippedScores are the Score plugins that were not asked,
@@ -29,8 +29,8 @@ type Trace struct {
 	// Scored are the feasible nodes, by total and then by name, so that the first is the one that was chosen. A node
 	// that was the only feasible one has no plugins: nothing is scored then.
 	Scored []NodeScore `json:"scored,omitempty"`
-	// Unscored are the feasible nodes, by name, that were not scored: a plugin failed, or the pod has its node and its
-	// resize is looked at.
+	// Unscored are the feasible nodes, by name, that were not scored: a plugin failed, or the cycle is for the resize
+	// of a pod on its node.
 	Unscored []string `json:"unscored,omitempty"`
 	// Failed is the error of a plugin that ended the cycle while nodes were filtered or scored. Nothing is in Scored
 	// then.
@@ -41,18 +41,18 @@ type Trace struct {
 	Permit     []PluginAnswer `json:"permit,omitempty"`
 }
 
-// PluginAnswer is what one plugin answered at one extension point.
+// PluginAnswer is the answer of one plugin at one extension point.
 type PluginAnswer struct {
 	Plugin string `json:"plugin"`
 	// Code is the framework's name of the status code, such as Success, Skip, Wait or Unschedulable.
 	Code string `json:"code"`
 	// Words are the plugin's own reasons, sorted.
 	Words []string `json:"words,omitempty"`
-	// Timeout is how long a Permit plugin that answers Wait holds the pod, such as 10m0s.
+	// Timeout is the time for which a Permit plugin that answers Wait holds the pod, such as 10m0s.
 	Timeout string `json:"timeout,omitempty"`
 }
 
-// PreFilterAnswer is what one PreFilter plugin answered.
+// PreFilterAnswer is the answer of one PreFilter plugin.
 type PreFilterAnswer struct {
 	PluginAnswer
 	// AllNodes says that the plugin left all nodes, or said nothing of them because it was skipped or refused the pod
