@@ -31,13 +31,13 @@ type Parallel struct {
 var errAlone = errors.New("the log is to be verified in one part")
 
 // VerifyParallel is Verify of the entries behind Begin's state to the last one, in parts that begin with snapshots. The
-// report is the same: a part counts only if the one before it ended with the state that its snapshot has, so that by
-// induction it began with the state that Verify has there. Where one did not, all from its beginning on is verified
-// again, in one part.
+// report is the same. A part counts only if the one before it ended with the state that its snapshot has: then, by
+// induction, it began with the state that Verify has there. If one did not, all entries from its beginning on are
+// verified again, in one part.
 //
-// Feature gates are variables of the process: if those of the epochs are not all the same, there is one part.
+// Feature gates are variables of the process: if the epochs' gates differ, there is one part.
 //
-// It returns how many parts there were. Options.Progress is not called by two goroutines at once.
+// It returns the number of parts. Options.Progress is not called by two goroutines at once.
 func VerifyParallel(ctx context.Context, p Parallel, opts Options) (report Report, parts int, err error) {
 	v := parallel{Parallel: p, opts: opts, keep: opts.Keep}
 	if v.keep == 0 {
@@ -259,7 +259,7 @@ func (v *parallel) alone(ctx context.Context, from int, sum Report) (Report, err
 	part, opts := v.parts[from], v.opts
 	var err error
 	if part.from == nil {
-		opts.Start, err = v.begin() // the other one has gone on
+		opts.Start, err = v.begin() // the other state has changed since
 	} else {
 		opts.Start, err = part.from.Restore(opts.Registry)
 	}
@@ -271,7 +271,7 @@ func (v *parallel) alone(ctx context.Context, from int, sum Report) (Report, err
 	return sum, err
 }
 
-// add adds the report of what follows to sum.
+// add adds the report of the next part to sum.
 func (v *parallel) add(sum, r *Report) {
 	if sum.Entries == 0 {
 		sum.Start = r.Start

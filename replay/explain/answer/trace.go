@@ -55,13 +55,13 @@ type PluginAnswer struct {
 // PreFilterAnswer is the answer of one PreFilter plugin.
 type PreFilterAnswer struct {
 	PluginAnswer
-	// AllNodes says that the plugin left all nodes, or said nothing of them because it was skipped or refused the pod
-	// as a whole; otherwise Nodes are the only ones that it left, by name, which need not exist.
+	// AllNodes says that the plugin left all nodes, or did not name nodes because it was skipped or refused the pod as
+	// a whole. Otherwise Nodes are the only ones that it left, by name. They need not exist.
 	AllNodes bool     `json:"allNodes"`
 	Nodes    []string `json:"nodes,omitempty"`
 }
 
-// NodeRefusal is why a node was refused.
+// NodeRefusal is the refusal of a node, with its reason.
 type NodeRefusal struct {
 	Node string `json:"node"`
 	// Point is PreFilter for a node that a plugin left out, Extender for one that an HTTP extender refused, and
@@ -70,7 +70,7 @@ type NodeRefusal struct {
 	PluginAnswer
 }
 
-// ExtenderAnswer is what one HTTP extender had answered.
+// ExtenderAnswer is the answer of one HTTP extender.
 type ExtenderAnswer struct {
 	// Extender is its urlPrefix.
 	Extender string `json:"extender"`
@@ -78,20 +78,20 @@ type ExtenderAnswer struct {
 	// question about preemption.
 	Question uint64 `json:"questionSeq"`
 	Nodes    int    `json:"nodes"`
-	// Refused and Scored count the nodes that it refused and those that it gave a score other than 0.
+	// Refused counts the nodes that it refused. Scored counts the nodes that it gave a score other than 0.
 	Refused int `json:"refused"`
 	Scored  int `json:"scored"`
 	// FilterError and PrioritizeError say what went wrong with a call.
 	FilterError     string `json:"filterError,omitempty"`
 	PrioritizeError string `json:"prioritizeError,omitempty"`
-	// Candidates counts, of a question about preemption, the nodes where pods would be evicted, and Left those of them
-	// that it left. PreemptError says what went wrong with the call.
+	// Candidates counts, for a question about preemption, the nodes where pods would be evicted. Left counts the ones
+	// that the extender left. PreemptError is the error of the call.
 	Candidates   int    `json:"candidates,omitempty"`
 	Left         int    `json:"left,omitempty"`
 	PreemptError string `json:"preemptError,omitempty"`
 }
 
-// NodeFailure is where a plugin failed.
+// NodeFailure is the failure of a plugin on a node.
 type NodeFailure struct {
 	// Point is Filter, Score or NormalizeScore. Node is the one that the plugin was asked about, "" for all at once.
 	Point string `json:"point"`

@@ -1,7 +1,7 @@
 package answer
 
-// Trial is what an attempt would come to if it were made at the point in question. The plugins are asked on the state
-// of that entry; no log has its decisions.
+// Trial is the result of an attempt at the point in question. The plugins are asked on the state of that entry. No log
+// has its decisions.
 type Trial struct {
 	// Point is the point in question: all that is said here holds there.
 	Point
@@ -23,8 +23,8 @@ type Trial struct {
 	// Members and MoreMembers are as Reason's.
 	Members     []RefusedMembers `json:"members,omitempty"`
 	MoreMembers int              `json:"moreMembers,omitempty"`
-	// Shortfall has a row for every resource that there is too little of, the worst first. Rows for Pod count members
-	// that would have found nodes before it among those that hold it.
+	// Shortfall has a row for every resource that there is too little of, the worst first. In rows for Pod, members
+	// that would have found nodes before it count among the holders.
 	Shortfall []Shortfall `json:"shortfall,omitempty"`
 
 	// Decision is the one that the attempt would fail by; nil if it fits. Own is the one on the pod that is explained,

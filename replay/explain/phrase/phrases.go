@@ -49,8 +49,8 @@ func Refusals(refusals []answer.Refusal) string {
 	return strings.Join(parts, ", ")
 }
 
-// plainReason is the reason of a refusal. What kube-scheduler says of a node without devices for the pod is not for its
-// owner.
+// plainReason returns the reason of a refusal for the pod's owner. It replaces kube-scheduler's words for a node
+// without devices for the pod.
 func plainReason(r answer.Refusal) string {
 	if r.Plugin == names.DynamicResources && r.Reason == "cannot allocate all claims" {
 		return "too few devices are free there for its ResourceClaims"
@@ -58,7 +58,8 @@ func plainReason(r answer.Refusal) string {
 	return r.Reason
 }
 
-// GangRefusal is what the gang plugin said, without the name of the gang; if it said nothing, what all plugins said.
+// GangRefusal returns the gang plugin's message, without the name of the gang. Without one it returns all plugins'
+// messages.
 func GangRefusal(refusals []answer.Refusal, gang string) string {
 	for _, r := range refusals {
 		if said, ok := strings.CutPrefix(r.Reason, "pod group "+gang+" "); ok && r.Nodes == 0 {
@@ -68,9 +69,9 @@ func GangRefusal(refusals []answer.Refusal, gang string) string {
 	return "was refused: " + Refusals(refusals)
 }
 
-// Shortfall is a shortfall in words, to follow the name of the gang or pod that has it.
+// Shortfall returns a shortfall in words, to follow the name of the gang or pod that has it.
 //
-// Of one that held at another entry than at, it says so.
+// If it was at another entry than at, the words say so.
 func Shortfall(s *answer.Shortfall, at answer.Point) string {
 	if s.AsOf != at {
 		return "at " + s.AsOf.String() + ": " + Shortfall(s, s.AsOf)
@@ -114,7 +115,7 @@ func KeptRoom(u *answer.ResourceUse) string {
 	return sharesText(u, "kept for", "for", u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount)
 }
 
-// sharesText names who has the most, each behind its amount; first stands before the first name.
+// sharesText names the largest holders, each behind its amount; first comes before the first name.
 func sharesText(u *answer.ResourceUse, first, then string, holders []answer.Holder, others int, rest int64) string {
 	const most = 2
 	var text strings.Builder
@@ -134,8 +135,8 @@ func sharesText(u *answer.ResourceUse, first, then string, holders []answer.Hold
 	return text.String()
 }
 
-// keptFromPod says, to follow why the pod was refused, what is kept of resources that no node has enough of free, and
-// for whom; "" if nothing is. What is kept on nodes that refuse the pod for another reason is left out.
+// keptFromPod says, to follow the reason why the pod was refused, how much is kept of resources that no node has enough
+// of, and for whom; "" if none is. Room on nodes that refuse the pod for another reason is left out.
 func keptFromPod(d *answer.Decision) string {
 	var text strings.Builder
 	for i := range d.Resources {
@@ -154,7 +155,7 @@ func keptFromPod(d *answer.Decision) string {
 	return text.String()
 }
 
-// List puts names into one phrase; otherwise stands for none.
+// List puts names into one phrase; otherwise is the phrase for no names.
 func List(names []string, otherwise string) string {
 	switch len(names) {
 	case 0:
@@ -165,7 +166,7 @@ func List(names []string, otherwise string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// MergeRefusals makes one of the rows that read alike, the most nodes first, and drops those that say nothing.
+// MergeRefusals merges rows with the same text, the most nodes first, and drops rows without a text.
 func MergeRefusals(refusals []answer.Refusal) []answer.Refusal {
 	var out []answer.Refusal
 	for _, r := range refusals {
@@ -193,7 +194,7 @@ func MergeRefusals(refusals []answer.Refusal) []answer.Refusal {
 	return out
 }
 
-// NoNode says why the cycle found no node for its pod. Of a decision at another entry than at, it says at which.
+// NoNode says why the cycle found no node for its pod. If the decision is at another entry than at, it names the entry.
 func NoNode(d *answer.Decision, at answer.Point) string {
 	if d.Point != at {
 		return fmt.Sprintf("at its last attempt, at %s (entry %d): %s%s", d.Time, d.Seq, noNode(d, "took"),
@@ -233,8 +234,8 @@ func noNode(d *answer.Decision, takes string) string {
 	return text + strings.Join(reasons, ", ")
 }
 
-// ReasonText is the reason of a refusal. What the gang plugin calls free has what is kept in it: how much that is is
-// said behind it.
+// ReasonText returns the reason of a refusal. The free amount in the gang plugin's message includes kept room, so the
+// kept amount follows.
 func ReasonText(d *answer.Decision, r answer.Refusal) string {
 	if r.Plugin != gangPlugin || r.Nodes > 0 || d.Gang == nil || !strings.HasSuffix(r.Reason, " free") {
 		return r.Reason

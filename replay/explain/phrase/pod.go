@@ -13,8 +13,8 @@ func Stays(p *answer.Pod) bool {
 	return p.Eviction != nil && (p.Eviction.Outcome == "GivenUp" || p.Eviction.Outcome == "Withdrawn")
 }
 
-// AskedToGo says by which decision the pod had to give up its node since it had it, and why, as far as that is known;
-// "" for none.
+// AskedToGo names the decision that evicted the pod from its present node, and the reason, as far as that is known; ""
+// for none.
 func AskedToGo(p *answer.Pod) string {
 	since := func(at answer.Point) bool {
 		return (p.Decision == nil || p.Decision.Seq < at.Seq) && !(Stays(p) && p.Eviction.Decision == at.Seq)
@@ -59,7 +59,7 @@ func PodPending(p *answer.Pod) string {
 	return text
 }
 
-// OfGang reports whether the reason is that of the pod's gang.
+// OfGang reports whether the reason is the reason of the pod's gang.
 func OfGang(p *answer.Pod) bool { return p.Reason != nil && p.Reason.Group != "" }
 
 // whyPending says what keeps a pending pod from its node.
@@ -152,7 +152,7 @@ func whyOfGang(p *answer.Pod) string {
 	return fmt.Sprintf("its gang %s %s", p.Group, p.Reason.Predicate)
 }
 
-// triedBefore says what the queue still knows of attempts that are not in the log.
+// triedBefore describes attempts that the queue remembers and the log does not have.
 func triedBefore(p *answer.Pod) string {
 	text := fmt.Sprintf("its %s came before entry %d, with which what is known begins",
 		Count(int64(p.Attempts), "attempt", "attempts"), p.KnownFrom)

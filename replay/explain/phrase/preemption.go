@@ -66,7 +66,8 @@ func Spared(r *answer.EvictResult) string {
 	return fmt.Sprintf("; it is not chosen again before %s", r.SparedUntil)
 }
 
-// RoomAwaited says, of what is pending and has a node kept for it, what had to go for it; "" if none is kept.
+// RoomAwaited names, for a pending entity with a node kept for it, the pods that were preempted for it; "" if none is
+// kept.
 func RoomAwaited(nominated bool, preempted []answer.Preemption) string {
 	if len(preempted) == 0 {
 		return ""
@@ -86,7 +87,7 @@ func RoomAwaited(nominated bool, preempted []answer.Preemption) string {
 	return text + refusedText(&x, "Refused")
 }
 
-// refusedText says of the last of the victims whose eviction ended so what the API server said; "" for none.
+// refusedText returns the API server's answer to the last eviction with that outcome; "" for none.
 func refusedText(x *answer.Preemption, outcome string) string {
 	for _, r := range slices.Backward(x.Refused) {
 		if r.Outcome != outcome {

@@ -18,7 +18,7 @@ func blocksWords(h *answer.Blocks) string {
 		phrase.Count(int64(h.Nodes), "node", "nodes"), h.Since, h.Pods, phrase.Count(int64(h.Needed), "pod", "pods"))
 }
 
-// facts are rows of a label and what it says; those that say nothing are left out.
+// facts are rows of a label and its text; rows without a text are left out.
 type facts [][]string
 
 func (f *facts) add(label, format string, args ...any) {
@@ -104,7 +104,7 @@ func (f *facts) queue(q *answer.QueuePlace, x *answer.Reason, attempts int, firs
 	}
 }
 
-// history says when a gang came to what, but for its attempts.
+// history writes a gang's first milestones. It leaves out its attempts.
 func (f *facts) history(h *answer.GroupHistory, knownFrom uint64) {
 	f.add("first seen", "%s", place(h.FirstSeen, knownFrom))
 	if p := h.Declared; p != nil && *p != h.FirstSeen {
@@ -119,7 +119,7 @@ func (f *facts) history(h *answer.GroupHistory, knownFrom uint64) {
 	f.later(h, knownFrom)
 }
 
-// later tells of the last milestones but for the first of each kind that history has already.
+// later writes the last milestones. It leaves out the first of each kind, which history has already.
 func (f *facts) later(h *answer.GroupHistory, knownFrom uint64) {
 	var later []answer.Milestone
 	for _, m := range h.Milestones {
@@ -137,7 +137,7 @@ func (f *facts) later(h *answer.GroupHistory, knownFrom uint64) {
 	}
 }
 
-// milestoneWords are the labels of what a gang comes to later than the first time.
+// milestoneWords are the labels of later milestones of a gang.
 var milestoneWords = map[string]string{
 	"Declared": "declared again", "Undeclared": "undeclared", "Complete": "complete again", "Incomplete": "incomplete",
 	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum",
@@ -153,7 +153,7 @@ func withDetail(place, detail string) string {
 	return place + ": " + detail
 }
 
-// reason says by which code it is pending, and since when.
+// reason writes the code of the reason, and its time.
 func (f *facts) reason(x *answer.Reason, knownFrom uint64) {
 	if x == nil {
 		return

@@ -58,8 +58,8 @@ func failing(g *answer.Group) bool {
 		attempts[len(attempts)-1].Outcome == "Failed"
 }
 
-// readyAndGated counts each pending member once: gated are those that something else than their own gang keeps out of
-// the queue, and ready those that nothing else does.
+// readyAndGated counts each pending member once. gated members are kept out of the queue by something else than their
+// own gang. ready are the others.
 func readyAndGated(g *answer.Group) (ready, gated int) {
 	ready = g.Counts.Ready
 	for _, m := range g.Members {
@@ -176,7 +176,7 @@ func groupAnswer(g *answer.Group) string {
 	}
 }
 
-// groupGone says of a gang that is gone how it went.
+// groupGone describes the end of a gang that is gone.
 func groupGone(g *answer.Group) string {
 	c := g.Counts
 	text := fmt.Sprintf("is gone with its %s", phrase.Count(int64(c.Gone), "member", "members"))
@@ -201,7 +201,7 @@ func groupGone(g *answer.Group) string {
 	return text + "; it was never placed"
 }
 
-// lastLoss is the last preemption by which the gang lost members since it was last placed; nil for none.
+// lastLoss is the last preemption of members since the gang was last placed; nil for none.
 func lastLoss(g *answer.Group) *answer.Preemption { return lastLost(&g.History) }
 
 func lastLost(h *answer.GroupHistory) *answer.Preemption {
@@ -213,7 +213,7 @@ func lastLost(h *answer.GroupHistory) *answer.Preemption {
 	return nil
 }
 
-// lostBefore says by which preemption the gang lost members since it was last placed; "" for none.
+// lostBefore names the preemption of members since the gang was last placed; "" for none.
 func lostBefore(g *answer.Group) string {
 	x := lastLoss(g)
 	if x == nil {
@@ -260,7 +260,7 @@ func whenBelow(g *answer.Group) string {
 	return text + "when a member is lost the rest is asked to go"
 }
 
-// lastPlaced is where the gang came to its minimum the last time.
+// lastPlaced is the point where the gang came to its minimum the last time.
 func lastPlaced(h *answer.GroupHistory) *answer.Point {
 	for _, m := range slices.Backward(h.Milestones) {
 		if m.What == "Placed" {

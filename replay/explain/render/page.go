@@ -94,7 +94,7 @@ func (p *page) writeTo(w io.Writer) error {
 	return err
 }
 
-// numberOr is n, or what stands for nothing.
+// numberOr is n, or nothing if n is 0.
 func numberOr(n int, nothing string) string {
 	if n == 0 {
 		return nothing

@@ -84,7 +84,7 @@ func podFacts(p *answer.Pod) facts {
 	return f
 }
 
-// eviction says what came of the pod's eviction, and which entry asked for it if no fact above does.
+// eviction writes the result of the pod's eviction, and the entry that asked for it if no fact above does.
 func (f *facts) eviction(p *answer.Pod) {
 	r := p.Eviction
 	if r == nil {

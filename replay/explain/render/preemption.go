@@ -66,7 +66,7 @@ func (f *facts) preemptions(by, preempted []answer.Preemption, omittedBy, omitte
 	}
 }
 
-// evictResultText says what came of an eviction.
+// evictResultText returns the result of an eviction in words.
 func evictResultText(r *answer.EvictResult) string {
 	text := map[string]string{
 		"Done": "the API server has taken it", "Gone": "there was nothing left to evict",

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
-// dated is a title of what held at an entry: with the entry, unless it is the one that is asked about.
+// dated is a title for a state: with its entry, unless that is the entry in question.
 func (p *page) dated(title string, asOf answer.Point) string {
 	if asOf == p.at {
 		return title
@@ -39,7 +39,7 @@ func (p *page) refusals(d *answer.Decision) {
 	p.table([]string{p.dated("NODES", d.Point), "REFUSED BY", "REASON", "FOR EXAMPLE"}, rows)
 }
 
-// resources writes the table of what there is and what holds it, as of an entry.
+// resources writes the table of resources and their holders, as of an entry.
 func (p *page) resources(title string, asOf answer.Point, uses []answer.ResourceUse) {
 	var rows [][]string
 	for _, u := range uses {
@@ -60,7 +60,7 @@ func (p *page) resources(title string, asOf answer.Point, uses []answer.Resource
 		rows)
 }
 
-// shares names those that have some of a resource, or for which some is kept, each with its amount; "" for none.
+// shares names the entities that have some of a resource, or for which some is kept, each with its amount; "" for none.
 func shares(u answer.ResourceUse, holders []answer.Holder, others int, rest int64) string {
 	var parts []string
 	for i, h := range holders {
@@ -101,7 +101,7 @@ func (p *page) scores(d *answer.Decision) {
 	p.table([]string{"RUNNER-UP", "TOTAL", "AGAINST " + d.Winner.Node, "BY PLUGIN"}, rows)
 }
 
-// scoreDifference says by which plugins n was rated otherwise than the winner.
+// scoreDifference names the plugins that scored n otherwise than the winner.
 func scoreDifference(n, winner answer.NodeScore) string {
 	var parts []string
 	for i, s := range n.Plugins {
@@ -144,7 +144,7 @@ func (p *page) gangs(x *answer.Composite) {
 	p.table([]string{"GANG", "BELOW", "STAGE", "MINIMUM", "THERE", "HELD", "PLACED", "DONE", "MISSING", "WHY"}, rows)
 }
 
-// whyOf is why a gang is pending, to stand by itself.
+// whyOf is the reason why a gang is pending, as a sentence of its own.
 func whyOf(g answer.CompositeGang) string {
 	if strings.HasPrefix(g.Predicate, "and ") {
 		return "it " + g.Predicate
@@ -231,7 +231,8 @@ func (p *page) refusedMembers(asOf answer.Point, members []answer.RefusedMembers
 	p.table([]string{p.dated("NO NODE FOR", asOf), "MEMBERS", "WHY"}, rows)
 }
 
-// letPast shows what was given nodes while the gang waited: what took the most of what it lacks, in the order of time.
+// letPast shows the entities that were given nodes while the gang waited: the ones that took the most of the resource
+// that it lacks, in the order of time.
 func (p *page) letPast(l *answer.LetPast) {
 	if l == nil {
 		return

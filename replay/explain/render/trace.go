@@ -64,8 +64,8 @@ func (p *page) trace(d *answer.Decision, nodes TracedNodes) {
 	p.restOfNodes(t, nodes)
 }
 
-// points writes what plugins answered at each extension point, but for single nodes. Plugins that said the same without
-// words share a row.
+// points writes the answers of plugins at each extension point, without single nodes. Plugins with the same answer and
+// no words share a row.
 func (p *page) points(t *answer.Trace, allNodes bool) {
 	var rows [][]string
 	at := func(point string, answers []answer.PluginAnswer) {
@@ -156,7 +156,7 @@ func (p *page) failure(f *answer.NodeFailure) {
 	p.printf("\n%s failed in %s%s: %s\n", f.Plugin, f.Point, where, strings.Join(f.Words, "; "))
 }
 
-// chosen returns those of the rows that are shown, and how many are not.
+// chosen returns the rows to show, and the number of the others.
 func chosen[T any](rows []T, nodes TracedNodes, first int, name func(T) string) (shown []T, others int) {
 	switch {
 	case nodes.All:
