@@ -9,12 +9,12 @@ import (
 )
 
 // A Decoder decodes records and objects like DecodeRecord and DecodeObject, with the same results and errors. It
-// remembers the specs of pods that it has decoded: pods of one template share the memory of the equal parts of their
+// remembers the specs of pods that it has decoded. Pods of one template share the memory of the equal parts of their
 // specs, which are most of the cost of decoding a pod. Shared parts must not be written to, and neither may any part of
 // an object that others may have. A Quantity to which encoding writes is never shared.
 //
-// For example, of the 64 pods of a gang two are decoded whole. The others have only their metadata, status and node
-// decoded, and get the containers of the second one.
+// For example, of the 64 pods of a gang two are decoded whole. For the others only metadata, status and node are
+// decoded, and they get the containers of the second one.
 //
 // The remembered specs are a memo, and bounded. The zero Decoder is ready, and a nil one remembers nothing. It is not
 // safe for concurrent use. Its results may be encoded by one goroutine at a time only.

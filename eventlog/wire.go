@@ -14,10 +14,10 @@ import (
 )
 
 // A wireMessage is the shape of one protobuf message of the Kubernetes API, learnt from the protobuf tags of its Go
-// type. It checks bytes before the generated code may see them: only known fields, each of its type and within its
-// message, text in UTF-8, and no quantity whose exponent would take too much memory. The fields must be in the order of
-// their numbers, and every field that the generated code always writes must be present. So an element of a list, which
-// is a whole struct in Go, has more than two bytes. The check also counts the memory of the Go values.
+// type. It checks bytes before the generated code may see them. It accepts only known fields, each of its type and
+// within its message, text in UTF-8, and no quantity whose exponent would take too much memory. The fields must be in
+// the order of their numbers, and every field that the generated code always writes must be present. So an element of a
+// list, which is a whole struct in Go, has more than two bytes. The check also counts the memory of the Go values.
 type wireMessage struct {
 	// fields are by number; numbers without a field have kind wireUnknown.
 	fields []wireField

@@ -45,7 +45,7 @@ func BenchmarkPlace(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/nodes=%d", name, n), func(b *testing.B) {
 				b.ReportAllocs()
-				ctx, state := framework.Quiet(context.Background()), framework.NewCycleState()
+				ctx, state := framework.WithoutLogger(context.Background()), framework.NewCycleState()
 				for b.Loop() {
 					state.Reset()
 					if got := p.ours.Place(ctx, state, pod, 0, nil); got.Status.IsError() ||

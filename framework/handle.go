@@ -67,7 +67,7 @@ type World struct {
 	// no such view.
 	Gangs     Gangs
 	Evictions Evictions
-	// Victims returns the victim policy of the profile. nil stands for none.
+	// Victims returns the victim policy of the profile. nil means none.
 	Victims func() VictimPolicy
 }
 
@@ -88,9 +88,9 @@ type Handle interface {
 	Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal
 }
 
-// Quiet returns ctx with a logger that drops everything. Plugins are called with such a context, because the core's log
+// WithoutLogger returns ctx with a logger that drops everything. Plugins are called with such a context, because the core's log
 // is the log of entries. klog's default logger would also cost an allocation per call.
-func Quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
+func WithoutLogger(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // handle is the view that a Profile's plugins have of it. The methods that run plugins are in runner.go.
 type handle struct {

@@ -149,7 +149,7 @@ func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
 
 // begin makes the nodes and the profiles.
 func (w *memoWorld) begin() {
-	w.ctx, w.state = framework.Quiet(context.Background()), cluster.New()
+	w.ctx, w.state = framework.WithoutLogger(context.Background()), cluster.New()
 	for i := range w.nodes {
 		w.upsertNode(fmt.Sprintf("node-%02d", i))
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func place(p *Profile, pod *v1.Pod, trace *Trace) Placement {
-	return p.Place(Quiet(context.Background()), NewCycleState(), pod, 0, trace)
+	return p.Place(WithoutLogger(context.Background()), NewCycleState(), pod, 0, trace)
 }
 
 // fitter is a plugin with PreFilter and Filter.
@@ -159,7 +159,7 @@ func TestFilterStartsWhereToldAndStopsWhenItHasEnough(t *testing.T) {
 		newFitter(&script{name: "f", log: &log, filter: refusals}), scoring{bare{&script{name: "s"}}})
 	p.percentage = 50 // of 200: 100 feasible nodes
 
-	got := p.Place(Quiet(context.Background()), NewCycleState(), podNamed("p"), 150, nil)
+	got := p.Place(WithoutLogger(context.Background()), NewCycleState(), podNamed("p"), 150, nil)
 	if log[1] != "f.Filter n150" || log[51] != "f.Filter n000" {
 		t.Errorf("it begins at %s and goes on at %s", log[1], log[51])
 	}
@@ -390,7 +390,7 @@ func TestPlaceWorksOnAnyCycleState(t *testing.T) {
 	}
 	p := profileOf(t, World{Lister: nodesNamed("n1", "n2")}, plugins...)
 	for _, state := range []fwk.CycleState{NewCycleState(), upstream.NewCycleState()} {
-		got := p.Place(Quiet(context.Background()), state, podNamed("p"), 0, nil)
+		got := p.Place(WithoutLogger(context.Background()), state, podNamed("p"), 0, nil)
 		if got.Node != "n2" {
 			t.Errorf("%T: node %q", state, got.Node)
 		}
@@ -409,7 +409,7 @@ func TestHandleRunsPluginsAsPlaceDoes(t *testing.T) {
 		newRater(&script{name: "s", score: map[string]int64{"n1": 3, "n2": 4}}),
 		newRater(&script{name: "skips", preScore: fwk.NewStatus(fwk.Skip)}))
 	p.score[0].weight = 5
-	ctx, state, pod := Quiet(context.Background()), NewCycleState(), podNamed("p")
+	ctx, state, pod := WithoutLogger(context.Background()), NewCycleState(), podNamed("p")
 	p.Place(ctx, state, pod, 0, nil)
 	h := p.Handle()
 	if s := h.RunFilterPlugins(ctx, state, pod, nodes.nodes[0]); s != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// PolicyView is what a lane policy or a victim policy may look at. It shows the state after the last entry of the log.
-// All of it is read only.
+// PolicyView is the read-only view of the state for a lane policy or a victim policy. It shows the state after the last
+// entry of the log.
 type PolicyView interface {
 	// Now returns the time of the entry: the only clock there is.
 	Now() time.Time
@@ -21,7 +21,7 @@ type PolicyView interface {
 	SnapshotSharedLister() fwk.SharedLister
 	// SharedInformerFactory has the listers of other objects, with the fields that the log keeps of them.
 	SharedInformerFactory() informers.SharedInformerFactory
-	// PriorityOf returns the priority that counts for a pod: that of its gang if the gang has one of its own.
+	// PriorityOf returns the priority that counts for a pod: its gang's, if the gang has one of its own.
 	PriorityOf(pod *v1.Pod) int32
 	// GangOf returns the gang that a pod is a member of; ok is false if it is in none.
 	GangOf(pod *v1.Pod) (_ Gang, ok bool)
@@ -30,9 +30,9 @@ type PolicyView interface {
 // Gang is a PodGroup as policies see it.
 type Gang struct {
 	Namespace, Name string
-	// Minimum is how many members must have nodes together; 0 while the PodGroup is not known.
+	// Minimum is the number of members that must have nodes together; 0 while the PodGroup is not known.
 	Minimum int
-	// Members is how many pods name the gang, and Placed how many of them are bound or being bound.
+	// Members is the number of pods that name the gang. Placed is the number of them that are bound or being bound.
 	Members, Placed int
 }
 
@@ -56,7 +56,7 @@ type VictimSets interface {
 	Accepts(p Preemptor, victims []*Victim) bool
 }
 
-// Preemptor is what pods are preempted for.
+// Preemptor is the pod that other pods are preempted for.
 type Preemptor struct {
 	// Pod is the pod whose cycle it is.
 	Pod *v1.Pod
@@ -64,7 +64,7 @@ type Preemptor struct {
 	Priority int32
 }
 
-// Victim is what is evicted as one: a pod, or the pods of a gang whose disruptionMode is all.
+// Victim is a pod, or the pods of a gang whose disruptionMode is all: they are evicted together.
 type Victim struct {
 	Pods []*v1.Pod
 	// Priority is the highest priority that counts for one of them, and Started the earliest time at which one started.
@@ -74,7 +74,7 @@ type Victim struct {
 	Kind VictimKind
 }
 
-// VictimKind is what a victim is a part of.
+// VictimKind is the kind of object that a victim belongs to.
 type VictimKind int
 
 // The kinds of victims. A pod of a gang counts as GangVictim, whether or not it is evicted by itself.

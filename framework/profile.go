@@ -77,7 +77,7 @@ type scorer struct {
 }
 
 // NewProfile builds the plugins of cfg with the registry's factories, in the order of their names. cfg comes from
-// LoadConfig. ctx lives as long as the plugins; see Quiet.
+// LoadConfig. ctx lives as long as the plugins; see WithoutLogger.
 //
 // It returns an error where kube-scheduler does:
 //
@@ -342,7 +342,7 @@ func (p *Profile) Hints() (map[string][]fwk.ClusterEventWithHint, error) {
 			hints[name] = upstream.UnrollWildCardResource()
 			continue
 		}
-		events, err := ext.EventsToRegister(Quiet(context.Background()))
+		events, err := ext.EventsToRegister(WithoutLogger(context.Background()))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("profile %q: events of plugin %q: %w", p.name, name, err))
 			continue

@@ -79,7 +79,7 @@ func (w *currentWorld) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
 func newPair(tb testing.TB, config string) *pair {
 	tb.Helper()
 	metrics.Register()
-	ctx, cancel := context.WithCancel(framework.Quiet(context.Background()))
+	ctx, cancel := context.WithCancel(framework.WithoutLogger(context.Background()))
 	tb.Cleanup(cancel)
 	cfg, err := framework.LoadConfig(
 		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
@@ -159,7 +159,7 @@ func describe(status *fwk.Status) string {
 // askUpstream does the work of kube-scheduler's schedulePod, over all nodes.
 func askUpstream(t *testing.T, f upstream.Framework, world *currentWorld, pod *v1.Pod) answer {
 	t.Helper()
-	ctx, state := framework.Quiet(context.Background()), upstream.NewCycleState()
+	ctx, state := framework.WithoutLogger(context.Background()), upstream.NewCycleState()
 	out := answer{Refused: map[string]string{}, Scores: map[string]int64{}, ByPlugin: map[string]string{},
 		Counts: map[string]int64{}}
 	nodes, err := world.NodeInfos().List()
@@ -231,7 +231,7 @@ func askUpstream(t *testing.T, f upstream.Framework, world *currentWorld, pod *v
 
 func askUs(t *testing.T, p *framework.Profile, pod *v1.Pod) answer {
 	t.Helper()
-	ctx := framework.Quiet(context.Background())
+	ctx := framework.WithoutLogger(context.Background())
 	trace := &framework.Trace{}
 	placement := p.Place(ctx, framework.NewCycleState(), pod, 0, trace)
 	if placement.Status.IsError() {
@@ -271,7 +271,7 @@ func askUs(t *testing.T, p *framework.Profile, pod *v1.Pod) answer {
 func checkAgainstItself(t *testing.T, p *framework.Profile, pod *v1.Pod, placement framework.Placement,
 	trace *framework.Trace) {
 	t.Helper()
-	again := p.Place(framework.Quiet(context.Background()), framework.NewCycleState(), pod, 0, nil)
+	again := p.Place(framework.WithoutLogger(context.Background()), framework.NewCycleState(), pod, 0, nil)
 	facts := func(p framework.Placement) []any {
 		return []any{p.Node, p.Score, p.Evaluated, p.Feasible, p.Next, p.Rejections, p.Plugins, p.PendingPlugins}
 	}

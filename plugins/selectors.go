@@ -88,7 +88,7 @@ func examine(expression string) selector {
 // only a call can have made one, as makesAnyOfMap reports.
 type mapWalk struct{ anyIsMap bool }
 
-// makesAnyOfMap reports whether e is a call that may turn a map into a value of unknown type: dyn, or a call that
+// makesAnyOfMap reports whether e is a call that may turn a map into a value of unknown type. The call is dyn, or it
 // returns one of its arguments, of which one is a map and another of unknown type. Example: c ? attributes : attribute.
 // A lookup in a map makes none.
 func makesAnyOfMap(e ast.NavigableExpr) bool {

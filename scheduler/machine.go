@@ -61,7 +61,7 @@ var ErrNoEpoch = errors.New("the log does not begin with EpochStarted")
 // configurations may name.
 func New(registry framework.Registry) *Machine {
 	m := &Machine{
-		ctx:       framework.Quiet(context.Background()),
+		ctx:       framework.WithoutLogger(context.Background()),
 		registry:  registry,
 		cluster:   cluster.New(),
 		effects:   newEffects(),

@@ -76,7 +76,7 @@ func carriedOut(t failer, steps [][]eventlog.Payload, registry framework.Registr
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := framework.Quiet(context.Background())
+	ctx := framework.WithoutLogger(context.Background())
 	e, err := engine.Open(ctx, eventlog.NewMemory(), simworkload.Start, engine.Options{Registry: registry,
 		Config: config, Version: "test"})
 	if err != nil {

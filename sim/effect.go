@@ -176,4 +176,4 @@ func (c *Cluster) bind(e *engine.Effect) []eventlog.Payload {
 }
 
 // silent is the context of plugins.
-var silent = framework.Quiet(context.Background())
+var silent = framework.WithoutLogger(context.Background())

@@ -33,10 +33,10 @@ type Faulty struct {
 	Fail func(log eventlog.Log, fault Fault)
 }
 
-// RunFaults makes each write of a story fail with each of the two faults, and checks the outcome. The Append returns
-// an *UnknownOutcomeError. From then on the log refuses to append with ErrUnknownOutcome, and shows only entries that
-// were durable before. Reopen reports which of the two faults it was. The log that it returns holds the earlier
-// entries and all or nothing of the failed write, and continues.
+// RunFaults makes each write of a story fail with each of the two faults, and checks the outcome. The Append returns an
+// *UnknownOutcomeError. From then on the log refuses to append with ErrUnknownOutcome, and shows only entries that were
+// durable before. Reopen reports which of the two faults it was. The log that it returns has the earlier entries,
+// either all or none of the entries of the failed write, and continues.
 func RunFaults(t *testing.T, open func(t *testing.T) Faulty) {
 	// The sizes of the writes. The failing one is tried twice.
 	writes := []int{1, 3, 200, 1, 40}

@@ -184,15 +184,15 @@ func isApart(name featuregate.Feature) bool {
 
 // setIn sets gates without the warnings for a user's flag: nobody chooses a log's gates any longer.
 func setIn(gate featuregate.MutableFeatureGate, values map[string]bool) error {
-	if quiet, ok := gate.(featuregate.MutableFeatureGateWithLogger); ok {
-		return quiet.SetFromMapWithLogger(klog.Logger{}, values)
+	if silent, ok := gate.(featuregate.MutableFeatureGateWithLogger); ok {
+		return silent.SetFromMapWithLogger(klog.Logger{}, values)
 	}
 	return gate.SetFromMap(values)
 }
 
 func setVersion(gate featuregate.MutableVersionedFeatureGate, to *utilversion.Version) error {
-	if quiet, ok := gate.(featuregate.MutableVersionedFeatureGateWithLogger); ok {
-		return quiet.SetEmulationVersionAndMinCompatibilityVersionWithLogger(klog.Logger{}, to, to.SubtractMinor(1))
+	if silent, ok := gate.(featuregate.MutableVersionedFeatureGateWithLogger); ok {
+		return silent.SetEmulationVersionAndMinCompatibilityVersionWithLogger(klog.Logger{}, to, to.SubtractMinor(1))
 	}
 	return gate.SetEmulationVersion(to)
 }

@@ -68,7 +68,7 @@ func (e *Effects) beside(ctx context.Context, do func(context.Context)) <-chan s
 	done := make(chan struct{})
 	e.plugins.Go(func() {
 		defer close(done)
-		do(framework.Quiet(ctx))
+		do(framework.WithoutLogger(ctx))
 	})
 	return done
 }

@@ -36,7 +36,7 @@ const watchdog = 20 * time.Second
 type Election struct {
 	config   leaderelection.LeaderElectionConfig
 	identity string
-	vacant   chan string                                  // a candidate that is gone, see Vacate
+	vacant   chan string                                  // a candidate that is gone, see TakeFrom
 	elector  atomic.Pointer[leaderelection.LeaderElector] // nil while Run is not at work
 	renewed  atomic.Pointer[time.Time]                    // nil before the lease was taken
 }
@@ -88,7 +88,7 @@ func (e *Election) Run(
 			return nil
 		case holder := <-e.vacant:
 			c.withdraw() // a new try comes at once then
-			e.vacate(ctx, holder)
+			e.giveBack(ctx, holder)
 		case leadership := <-c.leading:
 			lctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
@@ -156,19 +156,19 @@ func (c *candidacy) withdraw() {
 	c.election.elector.Store(nil)
 }
 
-// Vacate says that another candidate is known to be gone: if it has the lease, Run, while it waits, takes the lease
-// from it and tries to get it at once. Without Vacate the lease would have to expire. That two leaders
+// TakeFrom says that another candidate is known to be gone: if it has the lease, Run, while it waits, takes the lease
+// from it and tries to get it at once. Without TakeFrom the lease would have to expire. That two leaders
 // do not do harm is not the lease's promise, so that a mistake here costs time and nothing else.
-func (e *Election) Vacate(holder string) {
+func (e *Election) TakeFrom(holder string) {
 	select {
 	case e.vacant <- holder:
 	default: // one is on its way
 	}
 }
 
-// vacate gives the lease back in the name of holder, if that has it. It can fail, because the API server is not reached
+// giveBack gives the lease back in the name of holder, if that has it. It can fail, because the API server is not reached
 // or another candidate was faster: the lease expires by itself.
-func (e *Election) vacate(ctx context.Context, holder string) {
+func (e *Election) giveBack(ctx context.Context, holder string) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.RenewDeadline)
 	defer cancel()
 	record, _, err := e.config.Lock.Get(ctx)

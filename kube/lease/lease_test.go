@@ -125,7 +125,7 @@ func TestAVacatedLeaseIsTakenAtOnce(t *testing.T) {
 					})
 				}()
 				time.Sleep(500 * time.Millisecond)
-				b.Vacate(told)
+				b.TakeFrom(told)
 				time.Sleep(time.Minute)
 				if began == 0 || began > most || told != "a" && began < 10*time.Second {
 					t.Errorf("b leads after %s, want within %s", began, most)

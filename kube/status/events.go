@@ -52,7 +52,7 @@ const maxSeries = 50_000
 
 // tell has an event written.
 func (s *Status) tell(e event) {
-	if s.quiet {
+	if s.silent {
 		return
 	}
 	e.note = cutNote(e.note)

@@ -99,7 +99,7 @@ type Status struct {
 	groups groupWriter
 	events eventWriter
 	own    ownPods
-	quiet  bool // no events are written of the inputs; of the scheduler's loop
+	silent  bool // no events are written of the inputs; of the scheduler's loop
 	// victims are the events of pods that were asked to go and whose outcome is unknown; of the scheduler's loop.
 	victims  map[types.UID]event
 	together together
@@ -270,8 +270,8 @@ func (s *Status) observe(m *scheduler.Machine, entries []eventlog.Entry) {
 // ended before it wrote their statuses: these are written now, if they still hold and the API server does not have them
 // already. Recover writes no events. It is called in the scheduler's loop, once the cluster is known.
 func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry, error]) error {
-	s.quiet = true
-	defer func() { s.quiet = false }()
+	s.silent = true
+	defer func() { s.silent = false }()
 	for e, err := range entries {
 		if err != nil {
 			return err
@@ -308,7 +308,7 @@ func (s *Status) answered(m *scheduler.Machine, r *eventlog.BindResult) {
 	s.leftBehind(m, r.UID)
 	message := "binding to node " + r.Node + " failed: " + r.Message
 	s.refused(m, p, reason{corev1.PodReasonSchedulerError, message})
-	if s.opts.Report != nil && !s.quiet {
+	if s.opts.Report != nil && !s.silent {
 		s.opts.Report(fmt.Sprintf("pod %s/%s: %s", p.Object.Namespace, p.Object.Name, message))
 	}
 }

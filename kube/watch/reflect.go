@@ -35,8 +35,8 @@ var usualTiming = timing{poll: 10 * time.Second, retry: 200 * time.Millisecond, 
 // the objects that the log has of it count as deleted.
 const goneAnswers = 3
 
-// quiet returns ctx with a silent logger for client-go: a report has everything that a person should know.
-func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
+// withoutLogger returns ctx with a silent logger for client-go: a report has everything that a person should know.
+func withoutLogger(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // reflect keeps the ledger up to date about one resource until ctx ends.
 func (w *Watch) reflect(ctx context.Context, place int) {

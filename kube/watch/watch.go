@@ -146,7 +146,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 	var all sync.WaitGroup
 	for place := range w.kinds {
-		all.Go(func() { w.reflect(quiet(ctx), place) })
+		all.Go(func() { w.reflect(withoutLogger(ctx), place) })
 	}
 	all.Wait()
 	return nil

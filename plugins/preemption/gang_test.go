@@ -76,7 +76,7 @@ func (g *gang) check(t *rapid.T, w *world, kinds map[string]int) {
 	last := g.members[len(g.members)-1]
 	state := framework.NewCycleState()
 	result, _ := w.profile.PostFilter(
-		framework.Quiet(context.Background()),
+		framework.WithoutLogger(context.Background()),
 		state,
 		last,
 		upstream.NewDefaultNodeToStatus(),
@@ -242,7 +242,7 @@ func (g *gang) checkNothingToDo(t *rapid.T, w *world) string {
 
 // fitsOneByOne places members of the gang, one after the other as an attempt would, with the given pods gone.
 func (g *gang) fitsOneByOne(t *rapid.T, w *world, gone map[string]bool) bool {
-	must, ctx := mustOf(t), framework.Quiet(context.Background())
+	must, ctx := mustOf(t), framework.WithoutLogger(context.Background())
 	r := w.profile.Handle().Rehearse("", nil)
 	defer r.End()
 	for _, p := range w.pods {

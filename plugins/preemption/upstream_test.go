@@ -134,7 +134,7 @@ func (w *world) describe(pod *v1.Pod) string {
 
 // askUpstream does what kube-scheduler does, up to PostFilter.
 func (w *world) askUpstream(t *rapid.T, pod *v1.Pod, groups bool) verdict {
-	ctx, cancel := context.WithCancel(framework.Quiet(context.Background()))
+	ctx, cancel := context.WithCancel(framework.WithoutLogger(context.Background()))
 	defer cancel()
 	must := mustOf(t)
 	snapshot := cache.NewTestSnapshotWithPodGroups(w.pods, w.nodes, w.groups)

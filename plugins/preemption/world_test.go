@@ -92,7 +92,7 @@ func (w *world) build(must func(error)) {
 	cfg := mustConfig(must)
 	informers := w.state.Informers()
 	var err error
-	w.profile, err = framework.NewProfile(framework.Quiet(context.Background()), registry(), cfg, framework.World{
+	w.profile, err = framework.NewProfile(framework.WithoutLogger(context.Background()), registry(), cfg, framework.World{
 		Lister:    w.state,
 		Informers: informers.Factory(),
 		CSI:       informers.CSI(),
@@ -140,7 +140,7 @@ type verdict struct {
 
 // ask runs the pod's cycle up to PostFilter.
 func (w *world) ask(pod *v1.Pod) verdict {
-	ctx, state := framework.Quiet(context.Background()), framework.NewCycleState()
+	ctx, state := framework.WithoutLogger(context.Background()), framework.NewCycleState()
 	placement := w.profile.Place(ctx, state, pod, 0, nil)
 	if placement.Status == nil {
 		return verdict{fits: true, node: placement.Node}

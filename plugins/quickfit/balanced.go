@@ -87,7 +87,7 @@ func (s *shares) without() *shares {
 }
 
 // evenness is 100 if the pod leaves equal fractions of both resources in use on the node. It is 50 if it leaves all of
-// one resource and nothing of the other in use.
+// one resource in use and the other unused.
 func (s *shares) evenness(node *row) int64 {
 	var fractions [2]float64
 	n := 0

@@ -304,7 +304,7 @@ func (p *Player) bind(x scheduler.Effect) *eventlog.BindResult {
 	if cycle == nil {
 		return result
 	}
-	ctx := framework.Quiet(context.Background())
+	ctx := framework.WithoutLogger(context.Background())
 	if _, status := cycle.Run(ctx, framework.InOrder); status != nil {
 		framework.BindFailure(result, status)
 		return result

@@ -195,7 +195,7 @@ func (s *standby) watchWriter(ctx context.Context, log *logs.Followed) {
 			return
 		}
 		slog.Info("The leader is gone: its lease is taken away", "identity", name)
-		s.election.Vacate(name)
+		s.election.TakeFrom(name)
 	}
 }
 

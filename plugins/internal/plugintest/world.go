@@ -57,7 +57,7 @@ func (w *World) Name() string {
 }
 
 // Context returns a context without a logger.
-func Context() context.Context { return framework.Quiet(context.Background()) }
+func Context() context.Context { return framework.WithoutLogger(context.Background()) }
 
 // Info returns the PodInfo of a pod that has no faults.
 func (w *World) Info(pod *v1.Pod) fwk.PodInfo {

@@ -30,9 +30,9 @@ type GroupHistory struct {
 // Milestone is a change in a gang's progress.
 type Milestone struct {
 	Point
-	// What is one of these pairs and words: Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed
-	// or BelowMinimum. Evicted: the rest of a gang that fell below its minimum was evicted, as it wants. Done: as many
-	// as it needs have ended well, and the last of them is gone.
+	// What has one of these values. Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or
+	// BelowMinimum: a change and its opposite. Evicted: the rest of a gang that fell below its minimum was evicted, as
+	// it wants. Done: as many as it needs have ended well, and the last of them is gone.
 	What string `json:"what"`
 	// Detail is the cause, as far as it is not plain.
 	Detail string `json:"detail,omitempty"`

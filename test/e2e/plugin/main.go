@@ -69,7 +69,7 @@ func (t ticket) PostBind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nod
 
 func (t ticket) annotate(ctx context.Context, pod *v1.Pod, key, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, key, value)
-	_, err := t.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(framework.Quiet(ctx), pod.Name,
+	_, err := t.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(framework.WithoutLogger(ctx), pod.Name,
 		types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
