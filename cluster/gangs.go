@@ -48,8 +48,8 @@ func newGangs(nodes *Nodes, pods *Pods, informers *Informers, record *record) *G
 	}
 }
 
-// OfPod returns the gang that pod belongs to, nil for none. It is the one that the pod named when it came, whatever its label
-// says now. The Group may be undeclared: its object has not been seen.
+// OfPod returns the gang that pod belongs to, nil for none. It is the one that the pod named when it came, whatever its
+// label says now. The Group may be undeclared: its object has not been seen.
 func (gs *Gangs) OfPod(pod *v1.Pod) *Group {
 	if p, ok := gs.pods.byUID[pod.UID]; ok {
 		return p.Group

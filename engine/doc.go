@@ -1,6 +1,6 @@
 // Package engine is the one writer of a log. It stamps inputs with the next sequence numbers and a time that never goes
-// back, and applies them to the Machine. It lets the Machine decide until nothing is left, and makes all of that durable.
-// Only then it gives out the effects of the decisions.
+// back, and applies them to the Machine. It lets the Machine decide until nothing is left, and makes all of that
+// durable. Only then it gives out the effects of the decisions.
 //
 // The package never talks to a cluster and reads no clock. A driver does: package engine/live for a cluster, package
 // sim for a virtual one. Start reading at Ready and Engine.Step.
@@ -77,9 +77,9 @@
 // the same inputs at the same times are the same log, byte for byte, and the log does not show where one append ends
 // and the next begins.
 //
-// The writer reads the header of an entry, and its payload's encoding, which was made when the entry was taken in. Neither
-// changes after that. The payload belongs to the Machine from then on.
+// The writer reads the header of an entry, and its payload's encoding, which was made when the entry was taken in.
+// Neither changes after that. The payload belongs to the Machine from then on.
 //
-// Recovery is Open. It restores the newest trusted snapshot, and applies the entries after it, or the whole log if there
-// is no snapshot, with the same Apply. Then a new epoch begins.
+// Recovery is Open. It restores the newest trusted snapshot, and applies the entries after it, or the whole log if
+// there is no snapshot, with the same Apply. Then a new epoch begins.
 package engine

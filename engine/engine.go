@@ -280,7 +280,8 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 	}
 	next := e.load.plus(load{1, entry.Encoding.Len()})
 	if len(e.pending) > 0 && !e.writer.limit.Holds(next.entries, next.bytes) {
-		if err := e.hand(); err != nil { // before entry is applied: hand may make a snapshot of the entries that it hands over
+		// before entry is applied: hand may make a snapshot of the entries that it hands over
+		if err := e.hand(); err != nil {
 			return err
 		}
 	}

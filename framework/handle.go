@@ -88,8 +88,8 @@ type Handle interface {
 	Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal
 }
 
-// WithoutLogger returns ctx with a logger that drops everything. Plugins are called with such a context, because the core's log
-// is the log of entries. klog's default logger would also cost an allocation per call.
+// WithoutLogger returns ctx with a logger that drops everything. Plugins are called with such a context, because the
+// core's log is the log of entries. klog's default logger would also cost an allocation per call.
 func WithoutLogger(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // handle is the view that a Profile's plugins have of it. The methods that run plugins are in runner.go.

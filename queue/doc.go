@@ -1,7 +1,7 @@
 // Package queue has the pods and gangs that wait to be scheduled, with the reasons and times. It has activeQ, backoffQ,
-// the unschedulable and gated entities, the ones in flight, and the ones whose pods all have a node. It is kube-scheduler
-// 1.37's scheduling queue as a pure state. Every method is a function of the calls made before it. Time comes in through
-// SetTime. There is no goroutine, lock, clock or I/O.
+// the unschedulable and gated entities, the ones in flight, and the ones whose pods all have a node. It is
+// kube-scheduler 1.37's scheduling queue as a pure state. Every method is a function of the calls made before it. Time
+// comes in through SetTime. There is no goroutine, lock, clock or I/O.
 //
 // It never decides a placement, never looks at nodes, and never reads the cluster. Its inputs are the calls, and the
 // answers of the plugins in Options (PreEnqueue, QueueingHints, the order).
@@ -46,9 +46,11 @@
 //     fail (see ChooseHead).
 //   - The hints are asked about an event at once if an entity is in flight, and not when its attempt fails. So the
 //     answer, a set of plugin names, is state that can be encoded, and old objects need not be kept. Events from Finish
-//     to a later Park are only counted, for example while a pod waits in Permit. If there was any, the entity is retried
+//     to a later Park are only counted, for example while a pod waits in Permit. If there was any, the entity is
+//     retried
 //     after its backoff.
-//   - A gang is ready when any member passes PreEnqueue. Upstream requires all of them to pass. The gang plugin decides,
+//   - A gang is ready when any member passes PreEnqueue. Upstream requires all of them to pass. The gang plugin
+//     decides,
 //     member by member, whether enough members exist.
 //   - Gang members have no counters and backoffs of their own, because a gang fails or succeeds as one. Each member has
 //     only two marks: whether the attempt has come to it, and whether it was refused. So the attempt visits each member

@@ -226,7 +226,8 @@ func checkPlaces(t tester, q *Queue) {
 		if len(where) != 1 || where[0] != e.state {
 			t.Fatalf("%v is %v but stands in %v", e.key, e.state, where)
 		}
-		if want := e.state == Gated || e.state == Unschedulable && !e.retryable; lined[e] != want || e.isResting != want {
+		want := e.state == Gated || e.state == Unschedulable && !e.retryable
+		if lined[e] != want || e.isResting != want {
 			t.Fatalf("%v, %v, owed %v: in line %v", e.key, e.state, e.retryable, lined[e])
 		}
 		if q.entities[e.key] != e || len(e.members) == 0 {

@@ -39,13 +39,14 @@ type Queue struct {
 
 	active    entityHeap
 	backoff   entityHeap
-	flight    []*Entity       // in the order of StartAttempt
-	retryable tree            // those in no lane; see room.go
-	early     []*Entity       // the entities in backoff that may be attempted early, in the order of early attempts; see early.go
-	alike     []*refusedAlike // the other unschedulable ones by reason; see hints.go
-	lanes     laneSets        // of those with a lane
-	resting   restList        // unschedulable (not retryable) and gated, by since; see timers.go
-	outside   restList        // the resting entities that are flushed also if nothing has changed; see timers.go
+	flight    []*Entity // in the order of StartAttempt
+	retryable tree      // those in no lane; see room.go
+	// the entities in backoff that may be attempted early, in the order of early attempts; see early.go
+	early   []*Entity
+	alike   []*refusedAlike // the other unschedulable ones by reason; see hints.go
+	lanes   laneSets        // of those with a lane
+	resting restList        // unschedulable (not retryable) and gated, by since; see timers.go
+	outside restList        // the resting entities that are flushed also if nothing has changed; see timers.go
 
 	alikeByReason map[string]*refusedAlike
 	pluginsByName map[pluginName]*plugin

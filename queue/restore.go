@@ -78,7 +78,8 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 	if bits[6] && !q.opts.PopEarly {
 		r.Fail("entity flags", errors.New("it was attempted early, and no entity is"))
 	}
-	e.retryable, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff = bits[0], bits[1], bits[2], bits[3], bits[4], bits[5]
+	e.retryable, e.failed, e.erred = bits[0], bits[1], bits[2]
+	e.notedAll, e.notedAny, e.keptOff = bits[3], bits[4], bits[5]
 	e.poppedEarly, e.asked = bits[6], bits[7]
 	e.timestamp = readTime(r, "timestamp")
 	if t := readTime(r, "first active"); t != 0 {

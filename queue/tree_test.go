@@ -28,7 +28,8 @@ func checkTree(t *testing.T, w *tree, compare func(a, b *Entity) int) {
 			}
 		}
 		got := e.node.all
-		if got.due != want.due || got.retryable != want.retryable || got.passed != want.passed || got.asked != want.asked ||
+		if got.due != want.due || got.retryable != want.retryable || got.passed != want.passed ||
+			got.asked != want.asked ||
 			got.retryable && fmt.Sprint(got.need) != fmt.Sprint(want.need) {
 			t.Fatalf("below %v: %+v, want %+v", e.key, got, want)
 		}
@@ -40,7 +41,8 @@ func TestWhatWaitsIsInOrderWithItsNeeds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	compare := func(a, b *Entity) int { return CompareKeys(a.key, b.key) }
 	some := func() summary {
-		g := summary{due: random.IntN(8) == 0, retryable: random.IntN(3) > 0, passed: random.IntN(2) == 0, asked: neverAsked}
+		g := summary{due: random.IntN(8) == 0, retryable: random.IntN(3) > 0, passed: random.IntN(2) == 0,
+			asked: neverAsked}
 		if !g.retryable {
 			return g
 		}

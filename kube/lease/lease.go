@@ -166,8 +166,8 @@ func (e *Election) TakeFrom(holder string) {
 	}
 }
 
-// giveBack gives the lease back in the name of holder, if that has it. It can fail, because the API server is not reached
-// or another candidate was faster: the lease expires by itself.
+// giveBack gives the lease back in the name of holder, if that has it. It can fail, because the API server is not
+// reached or another candidate was faster: the lease expires by itself.
 func (e *Election) giveBack(ctx context.Context, holder string) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.RenewDeadline)
 	defer cancel()

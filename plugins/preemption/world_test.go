@@ -92,7 +92,8 @@ func (w *world) build(must func(error)) {
 	cfg := mustConfig(must)
 	informers := w.state.Informers()
 	var err error
-	w.profile, err = framework.NewProfile(framework.WithoutLogger(context.Background()), registry(), cfg, framework.World{
+	ctx := framework.WithoutLogger(context.Background())
+	w.profile, err = framework.NewProfile(ctx, registry(), cfg, framework.World{
 		Lister:    w.state,
 		Informers: informers.Factory(),
 		CSI:       informers.CSI(),

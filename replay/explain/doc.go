@@ -15,8 +15,8 @@
 // Package render writes that value for people.
 //
 // It reads a log only through package history, never writes to one, and never changes a Machine that is not its own.
-// Entries after the point in question have no part in an answer. If a binary decides otherwise than the log records, the
-// recorded decision is explained, and the answer says so.
+// Entries after the point in question have no part in an answer. If a binary decides otherwise than the log records,
+// the recorded decision is explained, and the answer says so.
 //
 // Start reading at Group in group.go, then gang_history.go; for single pods at Pod in pod.go.
 package explain
