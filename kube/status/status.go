@@ -99,7 +99,7 @@ type Status struct {
 	groups groupWriter
 	events eventWriter
 	own    ownPods
-	silent  bool // no events are written of the inputs; of the scheduler's loop
+	silent bool // no events are written of the inputs; of the scheduler's loop
 	// victims are the events of pods that were asked to go and whose outcome is unknown; of the scheduler's loop.
 	victims  map[types.UID]event
 	together together
