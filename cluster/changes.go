@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"math/bits"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,53 +36,38 @@ func (s *State) TakeChanges() Changes {
 // The versions of memos of plugins' answers: which nodes have changed, and what else the answers depend on. None of it
 // is state. A restored Machine begins again.
 
-// Kinds is a set of kinds of changes, for memos: an answer that depends on some of them is the same until one of them
-// happens.
-type Kinds uint16
+// kind is a kind of change. A memo that depends on some kinds holds until one of them happens.
+type kind uint8
 
 const (
-	// RoomFreed: capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed.
+	// roomFreed: capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed.
 	// An answer of Lacks may have turned from true to false.
-	RoomFreed Kinds = 1 << iota
-	// PodPlaced: a pod was put on a node.
-	PodPlaced
-	// PodAllowed: a pod may go from its wait to the bind. From then on it is known when it ends.
-	PodAllowed
-	// Reprioritised: a pod that stays on its node came to count with another priority.
-	Reprioritised
-	// ObjectChanged: an object that is no pod came, changed or went.
-	ObjectChanged
-	// PluginInputs: something changed, besides a node and the pods there, that plugins' answers about that node may
-	// depend on. See State.Beyond.
-	PluginInputs
-	// NodeListed: a node came or went, and so the places of others in List changed.
-	NodeListed
+	roomFreed kind = iota
+	// podPlaced: a pod was put on a node.
+	podPlaced
+	// podAllowed: a pod may go from its wait to the bind. From then on it is known when it ends.
+	podAllowed
+	// reprioritised: a pod that stays on its node came to count with another priority.
+	reprioritised
+	// objectChanged: an object other than a pod came, changed or went.
+	objectChanged
+	// pluginInputs: something changed that plugins' answers about a node may depend on, besides the node and its pods.
+	// See State.Beyond.
+	pluginInputs
+	// nodeListed: a node came or went, and so the places of others in List changed.
+	nodeListed
 
-	kinds = iota
+	kinds
 )
 
-// record has, for each kind of change, the number of the last such change. It is no state: a restored State begins a
-// new one.
-type record struct {
-	now  uint64
-	last [kinds]uint64
-}
+// record counts the changes of each kind. It is no state: a restored State begins a new one.
+type record [kinds]uint64
 
-// note notes that changes of the kinds have happened.
-func (r *record) note(k Kinds) {
-	r.now++
-	for ; k != 0; k &= k - 1 {
-		r.last[bits.TrailingZeros16(uint16(k))] = r.now
-	}
-}
+// note counts a change.
+func (r *record) note(k kind) { r[k]++ }
 
-// version returns a number that changes with every change of one of the kinds.
-func (r *record) version(k Kinds) (latest uint64) {
-	for ; k != 0; k &= k - 1 {
-		latest = max(latest, r.last[bits.TrailingZeros16(uint16(k))])
-	}
-	return latest
-}
+// version returns a number that differs after every change of the kind.
+func (r *record) version(k kind) uint64 { return r[k] }
 
 // minJournal is the minimum number of changes of nodes that are kept. At least twice as many are kept as there are
 // nodes. A ranking that was not used while more nodes changed compares all nodes.
@@ -104,11 +88,11 @@ type journal struct {
 // It does not count objects that describe gangs and disruptions. It does not count resources that a configuration
 // declares either: only added plugins read them, whose answers are not remembered. It counts ResourceClaims and
 // ResourceSlices only if devices are scored as resources, see devices.State.ScoreBy.
-func (s *State) Beyond() uint64 { return s.record.version(PluginInputs) }
+func (s *State) Beyond() uint64 { return s.record.version(pluginInputs) }
 
 // ListVersion returns a number that changes when a node comes or goes, and so the places of others change. It is for
 // memos that depend on nodes and on their pods, and on nothing else that Beyond counts.
-func (s *State) ListVersion() uint64 { return s.record.version(NodeListed) }
+func (s *State) ListVersion() uint64 { return s.record.version(nodeListed) }
 
 // beyondNodes counts a change of an object that is neither a node nor a pod.
 func (s *State) beyondNodes(res eventlog.Resource) {
@@ -124,7 +108,7 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 		eventlog.ResourceSlices: // see devices.Changes for the last two
 	default:
 		if !eventlog.IsOwn(res) {
-			s.record.note(PluginInputs)
+			s.record.note(pluginInputs)
 		}
 	}
 }

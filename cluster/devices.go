@@ -50,7 +50,7 @@ func (s *State) noteDevices(c devices.Changes) {
 		}
 	}
 	if c.Scored {
-		s.record.note(PluginInputs)
+		s.record.note(pluginInputs)
 	}
 	c.Nodes, c.Scored = nil, false // done
 	s.deviceChanges.Add(c)

@@ -188,7 +188,7 @@ func (gs *Gangs) join(p *Pod) {
 	if !ok {
 		return
 	}
-	gs.record.note(RoomFreed)
+	gs.record.note(roomFreed)
 	gs.joinNamed(p, name)
 }
 
@@ -206,7 +206,7 @@ func (gs *Gangs) leave(p *Pod) {
 	if p.Group == nil {
 		return
 	}
-	gs.record.note(RoomFreed)
+	gs.record.note(roomFreed)
 	gs.tally(p, -1)
 	p.Group.strike(p)
 	p.Group.miss(p)
@@ -223,7 +223,7 @@ func (gs *Gangs) restate(p *Pod) {
 		return
 	}
 	if f := factsOf(p.Object, p.Group); f != p.facts {
-		gs.record.note(RoomFreed)
+		gs.record.note(roomFreed)
 		p.Group.strike(p)
 		p.facts = f
 		p.Group.enroll(p)

@@ -12,11 +12,10 @@ import (
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
-// parts are a gang's needs by the value of a member label. The values differ, and are sorted. A gang has its minimum
-// with any of its members. So parts are only satisfied if every choice of members for the minimum has enough of each
-// part, which judgeParts finds out. Example: the minimum 3 is 1 of ps and 2 of worker, and there are 1 ps and 2
-// workers. With 3 workers the gang is refused, because these alone would be enough. With 2 of them on nodes it needs
-// one more, and a third worker could be placed without the ps, so the gang is refused as well.
+// parts are a gang's needs by the value of a member label. The values differ, and are sorted. Permit counts members of
+// any part. So the gang is refused if some choice of members reaches the minimum and leaves a part short: see judgeParts.
+// Example: the minimum 3 is 1 of ps and 2 of worker. With 1 ps and 2 workers all is well. With a third worker the gang is
+// refused, because 3 workers alone would reach the minimum.
 type parts struct {
 	label string // of pods
 	each  []part

@@ -68,12 +68,12 @@ func (s *State) Informers() *Informers { return s.informers }
 
 // Version returns a number that changes with every object that comes, goes or changes, pods left out. It is
 // a memo's version, not state.
-func (s *State) Version() uint64 { return s.record.version(ObjectChanged) }
+func (s *State) Version() uint64 { return s.record.version(objectChanged) }
 
 // Upsert takes in an object that is neither a pod nor a node, and returns the object before it, nil if there was none.
 // See UpsertPod and UpsertNode for the others.
 func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
-	s.record.note(ObjectChanged)
+	s.record.note(objectChanged)
 	s.beyondNodes(res)
 	switch res {
 	case eventlog.Pods, eventlog.Nodes:
@@ -89,7 +89,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 		}
 		s.gangs.compose(c)
 	case eventlog.DeviceClasses:
-		s.record.note(RoomFreed) // a resource may be a name for devices now
+		s.record.note(roomFreed) // a resource may be a name for devices now
 	case eventlog.PriorityClasses:
 		s.gangs.classChanged(obj.GetName())
 	}
@@ -109,7 +109,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 
 // Delete takes an object that is neither a pod nor a node away and returns it, nil if it was not there.
 func (s *State) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
-	s.record.note(ObjectChanged)
+	s.record.note(objectChanged)
 	s.beyondNodes(res)
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
@@ -117,7 +117,7 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 	case eventlog.CompositePodGroups:
 		s.gangs.decompose(types.NamespacedName{Namespace: namespace, Name: name})
 	case eventlog.DeviceClasses:
-		s.record.note(RoomFreed)
+		s.record.note(roomFreed)
 	case eventlog.PriorityClasses:
 		s.gangs.classChanged(name)
 	}

@@ -27,7 +27,8 @@ func (s *byKey) remove(e *Entity) {
 	s.bound()
 }
 
-// bound rebuilds the list once so much has changed that the rebuilding costs no more than the changes did.
+// bound rebuilds the list once more than half as many entities have come and left as the list has. So the cost of a
+// rebuilding is spread over many changes.
 func (s *byKey) bound() {
 	if len(s.added)+s.left > leastUnsorted+len(s.list)/2 {
 		s.all()

@@ -8,7 +8,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/cluster/devices"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -16,10 +15,11 @@ import (
 
 // View is the read-only view of the scheduler for a Planner. It shows the state at the time of the call.
 type View interface {
-	// Nodes, Pods and Devices return these parts of the cluster's state.
+	// Nodes, Pods and Gangs return these parts of the cluster's state.
 	Nodes() *cluster.Nodes
 	Pods() *cluster.Pods
-	Devices() *devices.State
+	Gangs() *cluster.Gangs
+	// AmountOn returns a node's amount of a resource, and the amount that its pods request. See cluster.State.AmountOn.
 	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
 
 	// Now returns the time of the last entry applied.
@@ -30,11 +30,6 @@ type View interface {
 	// Version returns a counter that differs from the one before whenever an object of the cluster came, changed or
 	// went, pods excepted.
 	Version() uint64
-	// ListVersion returns a number that changes when a node comes or goes.
-	ListVersion() uint64
-	// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another
-	// priority.
-	Reprioritised() uint64
 	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
 	Free(name v1.ResourceName) (amount int64, ok bool)
 
@@ -84,8 +79,6 @@ type View interface {
 	KeptNodes() []string
 	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
 	KeptOn(node string) []*cluster.Pod
-	// Gangs returns the gangs, which know the priority that counts for a pod.
-	Gangs() *cluster.Gangs
 }
 
 // Kept is a nomination: room that is kept for a pod on a node.

@@ -12,10 +12,12 @@ func (p *Planner) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 	return !ok || p.table.Take(s, room.Empty, wanted)
 }
 
-// TakesCleared reports whether all nodes together might take so many of the pods without all pods of lower priority,
-// and without pods that are being deleted. Preemption can make no more room. False is certain, as far as requests,
-// selectors, required affinity and taints say. The answer is true for pods that are not alike. It is also true for pods
-// that have not been counted yet, unless count is set or the memo is full.
+// TakesCleared reports whether all nodes together might take so many of the pods, without all pods of lower priority and
+// without pods that are being deleted. That is the most room that preemption can make. False is certain, as far as
+// requests, selectors, required affinity and taints say.
+//
+// The answer is true for pods that are not alike, and for pods with devices. If count is not set, it is also true for
+// pods that have not been counted yet.
 func (p *Planner) TakesCleared(pods []*cluster.Pod, wanted int, priority int32, count bool) bool {
 	s, ok := shapeOf(pods)
 	if !ok || p.table.StandsForDevices(s) {
@@ -55,11 +57,11 @@ func (p *Planner) notePassed(s *room.Shape, wanted int) {
 
 // recallPassed makes the queue examine skipped entities again, if there may be room for some of them now.
 func (p *Planner) recallPassed() {
-	if version := p.view.Version(); p.recalled == version {
+	version := p.view.Version()
+	if p.recalled == version {
 		return
-	} else {
-		p.recalled = version
 	}
+	p.recalled = version
 	again := len(p.passed) >= maxPassed // most of them may be of entities that are gone
 	// any order: each by itself
 	for _, over := range p.passed {

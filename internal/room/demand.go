@@ -54,12 +54,13 @@ func (d Demand) Same(o Demand) bool {
 	})
 }
 
-// trimmed returns the demand without pods that cannot matter: no more pods that are alike than are wanted.
+// trimmed returns the demand without pods that cannot matter: if more pods are alike than are wanted, it drops the
+// surplus.
 //
 // grows means that if there is room for the demand at one time, there is room at each later one. It is true only if no
-// pod that is left can be skipped. If pods were left out, and some pods restrict their nodes, it is true only with one
+// pod that is left can be skipped. If pods were dropped, and some pods restrict their nodes, it is true only with one
 // part. With several parts, one can take the room of another at a later time. grows decides which demands are searched
-// by halves, and so what is found.
+// by halves, and so the result of the search.
 func (d Demand) trimmed() (trimmed Demand, grows bool) {
 	if !d.Passing {
 		return d, true

@@ -32,7 +32,7 @@ func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 		for i := range 3 {
 			c.gangs = append(c.gangs, w.alike(rt, i))
 		}
-		remembers, anew := room.NewTable(w.State), room.NewTable(w.State)
+		remembers, fresh := room.NewTable(w.State), room.NewTable(w.State)
 		for range rapid.IntRange(1, 30).Draw(rt, "changes") {
 			c.change()
 			if rapid.Bool().Draw(rt, "more before the question") {
@@ -43,7 +43,7 @@ func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 			if !ok {
 				rt.Fatal("no Horizon for pods that are alike")
 			}
-			o := anew.Outlook(c.now, demand, nil)
+			o := fresh.Outlook(c.now, demand, nil)
 			at, places, until, found := h.Earliest()
 			if fits := h.FitsNow(); fits != o.FitsNow() {
 				rt.Fatalf("fits now %t, by an Outlook %t", fits, !fits)
@@ -56,7 +56,7 @@ func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 			}
 			agree(o)
 			if later := c.now.Add(time.Hour); later < until && at > c.now {
-				agree(anew.Outlook(later, demand, nil))
+				agree(fresh.Outlook(later, demand, nil))
 			}
 		}
 	})

@@ -34,8 +34,8 @@ var Empty = Rule{gone: all}
 // Below is the rule that all pods of lower priority have gone.
 func Below(priority int32) Rule { return Rule{gone: less, priority: priority} }
 
-// Evicted is the rule that all pods of lower priority have gone, and pods that are being deleted. Preemption can make
-// no more room.
+// Evicted is the rule that all pods of lower priority have gone, and pods that are being deleted: the most that
+// preemption can free.
 func Evicted(priority int32) Rule { return Rule{gone: lessOrDeleted, priority: priority} }
 
 // mostPlaces bounds the memos of each rule: 256 of them take 51 MB with 50,000 nodes. Those by Empty are few in most
@@ -55,12 +55,12 @@ type Places struct {
 	total   int64
 	counts  []bool // by resource: see counting
 	seen    seen
-	version uint64 // State.Version at the last count: while it is the same, counts is, and nodes' objects are
+	version uint64 // State.Version at the last count: counts, and the nodes' objects, depend on it alone
 	asked   uint64 // placesMemo.asked when it was asked for last
 }
 
-// placesMemo has the Places of one kind of rule. Places that nobody has asked for lately make room for others. If all
-// are in use, no more are kept: each new one would take the place of one that will be asked for soon.
+// placesMemo has the Places of one kind of rule. It is bounded. Places that nobody has asked for lately make room for
+// new ones. If all are in use, a new one is not kept, because it would displace one that is needed again soon.
 type placesMemo struct {
 	by      map[placesKey]*Places
 	asked   uint64 // how often Places were asked for
@@ -95,7 +95,7 @@ func (t *Table) Places(s *Shape, r Rule) *Places {
 	return p
 }
 
-// Knows reports whether there are Places of the shape, or could be no more because too many others are in use.
+// Knows reports whether the memo has Places of the shape, or is full, so that it cannot get them.
 func (t *Table) Knows(s *Shape, r Rule) bool {
 	m := &t.places[r.gone]
 	return m.by[placesKey{s.key, r.priority}] != nil || len(m.by) >= mostPlaces[r.gone]

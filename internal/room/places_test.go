@@ -61,13 +61,14 @@ func TestPlacesAreRememberedAsTheyAre(t *testing.T) {
 		for range 3 {
 			shape := needing(map[v1.ResourceName]int64{"pods": g.Int64N(3), "cpu": 1000 * g.Int64N(3),
 				"example.com/gpu": g.Int64N(2)})
-			rule, k := Below(int32(g.IntN(4))), g.IntN(12)
+			rule := []Rule{Empty, Below(int32(g.IntN(4))), Evicted(int32(g.IntN(4)))}[g.IntN(3)]
+			k := g.IntN(12)
 			before := table.Counted(rule)
 			got := table.Take(shape, rule, k)
 			counted += table.Counted(rule) - before
-			if want := placesOneByOne(s, shape, rule.priority) >= int64(k); got != want {
-				t.Fatalf("step %d: places for %d that need %s at priority %d: %v, counted from nothing %v", step, k,
-					shape.key, rule.priority, got, want)
+			if want := placesOneByOne(s, shape, rule) >= int64(k); got != want {
+				t.Fatalf("step %d: places for %d that need %s by rule %v: %v, counted from nothing %v", step, k,
+					shape.key, rule, got, want)
 			}
 			found[got]++
 		}
@@ -129,7 +130,7 @@ func needing(least map[v1.ResourceName]int64) *Shape {
 }
 
 // placesOneByOne puts pods of a shape on each node, one after the other, until one does not fit.
-func placesOneByOne(s *cluster.State, shape *Shape, priority int32) (places int64) {
+func placesOneByOne(s *cluster.State, shape *Shape, rule Rule) (places int64) {
 	nodes, _ := s.Nodes().List()
 	offered := func(name v1.ResourceName) bool {
 		_, yes := s.Free(name)
@@ -141,7 +142,9 @@ func placesOneByOne(s *cluster.State, shape *Shape, priority int32) (places int6
 			allocatable, requested := cluster.AmountOn(info, name)
 			room[name] = allocatable - requested
 			for _, each := range info.GetPods() {
-				if p := s.Pods().Get(each.GetPod().UID); p.CountedPriority() < priority {
+				p := s.Pods().Get(each.GetPod().UID)
+				deleted := p.Object.DeletionTimestamp != nil
+				if rule == Empty || p.CountedPriority() < rule.priority || rule.gone == lessOrDeleted && deleted {
 					room[name] += p.Amount(name)
 				}
 			}
@@ -177,6 +180,9 @@ func placesPod(g *rand.Rand, i, node int) *v1.Pod {
 	priority := int32(g.IntN(4))
 	p := &v1.Pod{}
 	p.Namespace, p.Name, p.UID = "ns", fmt.Sprintf("p%d", i), types.UID(fmt.Sprintf("p%d", i))
+	if g.IntN(4) == 0 {
+		p.DeletionTimestamp = &metav1.Time{}
+	}
 	p.Spec.NodeName, p.Spec.Priority = fmt.Sprintf("n%02d", node), &priority
 	if group := fmt.Sprintf("g%d", i%4); i%4 < 3 {
 		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}

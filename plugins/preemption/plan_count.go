@@ -133,8 +133,9 @@ func (k *counting) room(node string, gone []fwk.PodInfo) int {
 	return k.c.On(node, gone, len(k.members), func(i int) fwk.PodInfo { return k.members[i].InfoOn(node) })
 }
 
-// fewest returns how many candidates, from the first on, have to go. The more have gone, the more room there is. It
-// first doubles their number until that is enough, so that no more nodes than necessary are examined.
+// fewest returns how many candidates, from the first on, have to go. The more candidates have gone, the more room there
+// is. So it doubles their number until there is enough, and then searches below that. It examines the nodes of at most
+// twice as many candidates as the result has.
 func (k *counting) fewest() (n int, enough bool) {
 	if k.enough(0) {
 		return 0, true
