@@ -212,19 +212,11 @@ func (all *profiles) victimsBelow(e *queue.Entity) (priority int32, known bool) 
 // mayPreempt reports whether the victim policy lets one pod preempt another.
 func (m *Machine) mayPreempt(by, victim *cluster.Pod) bool {
 	p := framework.Preemptor{Pod: by.Object, Priority: m.cluster.Gangs().PriorityOf(by.Object)}
-	v := &framework.Victim{Pods: []*v1.Pod{victim.Object}, Priority: m.cluster.Gangs().PriorityOf(victim.Object),
-		Started: m.at.now.Std(), Kind: framework.PodVictim}
-	if victim.Group != nil {
-		v.Kind = framework.GangVictim
-	}
-	if t := victim.Object.Status.StartTime; t != nil {
-		v.Started = t.Time
-	}
 	policy := m.profiles.victims[by.Object.Spec.SchedulerName]
 	if policy == nil {
 		policy = preemption.ByPriority{}
 	}
-	return policy.MayPreempt(p, v)
+	return policy.MayPreempt(p, preemption.VictimOf(victim.Object, m.cluster.Gangs(), m.at.now.Std()))
 }
 
 // policyView is the Machine's state as policies see it.

@@ -2,6 +2,7 @@ package preemption
 
 import (
 	"cmp"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -48,17 +49,20 @@ func (p *Preemption) preemptor(pod *v1.Pod) framework.Preemptor {
 	return framework.Preemptor{Pod: pod, Priority: p.view.State().Gangs().PriorityOf(pod)}
 }
 
-// mayPreemptPod reports whether a pod may be preempted by itself.
-func (p *Preemption) mayPreemptPod(by framework.Preemptor, pod *v1.Pod) bool {
-	gangs := p.view.State().Gangs()
-	v := framework.Victim{Pods: []*v1.Pod{pod}, Priority: gangs.PriorityOf(pod), Kind: framework.PodVictim}
+// VictimOf returns a pod by itself as a victim. now is the start of a pod that has not started.
+func VictimOf(pod *v1.Pod, gangs *cluster.Gangs, now time.Time) *framework.Victim {
+	v := &framework.Victim{
+		Pods: []*v1.Pod{pod}, Priority: gangs.PriorityOf(pod), Kind: framework.PodVictim, Started: startOf(pod, now),
+	}
 	if gangs.OfPod(pod) != nil {
 		v.Kind = framework.GangVictim
 	}
-	if _, plain := p.policy().(ByPriority); !plain {
-		v.Started = p.started(pod)
-	}
-	return p.policy().MayPreempt(by, &v)
+	return v
+}
+
+// mayPreemptPod reports whether a pod may be preempted by itself.
+func (p *Preemption) mayPreemptPod(by framework.Preemptor, pod *v1.Pod) bool {
+	return p.policy().MayPreempt(by, VictimOf(pod, p.view.State().Gangs(), p.handle.Now()))
 }
 
 // hasVictims reports whether there may be a victim for the preemptor.

@@ -182,11 +182,14 @@ func (p *Preemption) spared(u *target) bool {
 }
 
 // started returns when the pod started; the time of the cycle if it has not.
-func (p *Preemption) started(pod *v1.Pod) time.Time {
+func (p *Preemption) started(pod *v1.Pod) time.Time { return startOf(pod, p.handle.Now()) }
+
+// startOf returns when the pod started; now if it has not.
+func startOf(pod *v1.Pod, now time.Time) time.Time {
 	if t := pod.Status.StartTime; t != nil {
 		return t.Time
 	}
-	return p.handle.Now()
+	return now
 }
 
 // yields returns the pods nominated to the nodes that the preemptor may preempt: no room is kept for them any longer.
