@@ -17,7 +17,34 @@ var (
 	mention = regexp.MustCompile(`(-run\W*)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(…|\.\.\.)?`)
 	// story is the name of a story in prose, with its folder.
 	story = regexp.MustCompile("`(\\w+/\\w+\\.txt)`")
+	// source is the path of a source file in prose.
+	source = regexp.MustCompile("`([\\w-]+/[\\w/-]+\\.go)`")
 )
+
+// TestDocsNameOnlySourceFilesThatExist looks for paths of Go files in README, docs and the Makefile. CHANGELOG tells of
+// the past.
+func TestDocsNameOnlySourceFilesThatExist(t *testing.T) {
+	root := absRoot(t)
+	named := 0
+	for _, page := range pagesOf(t, root) {
+		if filepath.Base(page) == "CHANGELOG.md" {
+			continue
+		}
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range source.FindAllStringSubmatch(string(b), -1) {
+			named++
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s names the file %s, which is not there", page, m[1])
+			}
+		}
+	}
+	if named < 30 {
+		t.Errorf("%d files were found: the docs are not read as they are written", named)
+	}
+}
 
 // TestDocsNameOnlyTestsAndStoriesThatExist looks for the names of tests in docs and the folders below it, README,
 // CHANGELOG and Makefile; not in docs/CONFORMANCE.md, which is about tests of Kubernetes. After -run, before an
