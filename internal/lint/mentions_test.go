@@ -21,8 +21,8 @@ var (
 	source = regexp.MustCompile("`([\\w-]+/[\\w/-]+\\.go)`")
 )
 
-// TestDocsNameOnlySourceFilesThatExist looks for paths of Go files in README, docs and the Makefile. CHANGELOG tells of
-// the past.
+// TestDocsNameOnlySourceFilesThatExist looks for paths of Go files in README, docs and the Makefile. CHANGELOG may name
+// files of earlier versions.
 func TestDocsNameOnlySourceFilesThatExist(t *testing.T) {
 	root := absRoot(t)
 	named := 0
