@@ -97,13 +97,13 @@ type Entity struct {
 	resize    bool // see Resize
 	priority  int32
 
-	// Each member is counted as exactly one of ready, gated and placed. numLeft counts the ready members that the
+	// Each member is counted as exactly one of ready, gated and placed. toTry counts the ready members that the
 	// current attempt has not come to.
 	members              []*member // by part, name, UID
 	ready, gated, placed int
-	numLeft              int
+	toTry                int
 	asking               int                  // members about whom a question is open
-	firstLeft            int                  // a memo: no member before this one is ready and still to try
+	firstToTry           int                  // a memo: no member before this one is ready and still to try
 	parts                map[string]partCount // of an entity that has parts
 
 	timestamp   eventlog.Time // see Timestamp
@@ -234,22 +234,22 @@ func (e *Entity) Ready() []*v1.Pod {
 	return pods
 }
 
-// NumLeft returns how many of the ready members the attempt under way has not come to yet; all of them if
+// NumToTry returns how many of the ready members the attempt under way has not come to yet; all of them if
 // none is under way.
-func (e *Entity) NumLeft() int {
+func (e *Entity) NumToTry() int {
 	if e.state != InFlight {
 		return e.ready
 	}
-	return e.numLeft
+	return e.toTry
 }
 
-// NumLeftOf is NumLeft of one part of a composite.
-func (e *Entity) NumLeftOf(part string) int {
+// NumToTryOf is NumToTry of one part of a composite.
+func (e *Entity) NumToTryOf(part string) int {
 	n := e.parts[part]
 	if e.state != InFlight {
 		return n.ready
 	}
-	return n.numLeft
+	return n.toTry
 }
 
 // Next returns the first ready pod, by part, name and UID, that the current attempt has not come to yet. Without an
@@ -263,13 +263,13 @@ func (e *Entity) Next() *v1.Pod {
 		}
 		return nil
 	}
-	if e.numLeft == 0 {
+	if e.toTry == 0 {
 		return nil
 	}
-	for e.members[e.firstLeft].placed || e.members[e.firstLeft].gate != nil || e.members[e.firstLeft].tried {
-		e.firstLeft++
+	for e.members[e.firstToTry].placed || e.members[e.firstToTry].gate != nil || e.members[e.firstToTry].tried {
+		e.firstToTry++
 	}
-	return e.members[e.firstLeft].pod
+	return e.members[e.firstToTry].pod
 }
 
 // PlacedMembers returns the UIDs of the members with a node, in the order of their pods' names.
@@ -382,7 +382,7 @@ func (e *Entity) GetGatingPluginEvents() []fwk.ClusterEvent {
 func (e *Entity) insert(m *member) {
 	i, _ := slices.BinarySearchFunc(e.members, m, compareMembers)
 	e.members = slices.Insert(e.members, i, m)
-	e.firstLeft = 0
+	e.firstToTry = 0
 	e.count(m, 1)
 }
 
@@ -393,7 +393,7 @@ func (e *Entity) remove(m *member) {
 		panic("queue: " + string(m.pod.UID) + " is not among the members of " + e.key.String())
 	}
 	e.members = slices.Delete(e.members, i, i+1)
-	e.firstLeft = 0
+	e.firstToTry = 0
 	e.count(m, -1)
 }
 
@@ -405,30 +405,30 @@ func (e *Entity) count(m *member, n int) {
 	case m.gate != nil:
 		e.gated += n
 	default:
-		numLeft := 0
+		toTry := 0
 		if !m.tried {
-			numLeft = n
+			toTry = n
 		}
 		e.ready += n
-		e.numLeft += numLeft
-		if numLeft > 0 {
-			e.firstLeft = 0
+		e.toTry += toTry
+		if toTry > 0 {
+			e.firstToTry = 0
 		}
 		if m.part != "" {
-			e.countPart(m.part, n, numLeft)
+			e.countPart(m.part, n, toTry)
 		}
 	}
 }
 
 // partCount counts the ready members of a part, and the ready members that are still to try.
-type partCount struct{ ready, numLeft int }
+type partCount struct{ ready, toTry int }
 
-func (e *Entity) countPart(part string, ready, numLeft int) {
+func (e *Entity) countPart(part string, ready, toTry int) {
 	if e.parts == nil {
 		e.parts = map[string]partCount{}
 	}
 	n := e.parts[part]
-	n.ready, n.numLeft = n.ready+ready, n.numLeft+numLeft
+	n.ready, n.toTry = n.ready+ready, n.toTry+toTry
 	if e.parts[part] = n; n == (partCount{}) {
 		delete(e.parts, part)
 	}

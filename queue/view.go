@@ -43,8 +43,8 @@ func (q *Queue) Ahead(e *Entity) int {
 	return ahead
 }
 
-// IsLeft reports whether the pod is a ready member that the current attempt, or else the next one, has still to try.
-func (q *Queue) IsLeft(uid types.UID) bool {
+// IsToTry reports whether the pod is a ready member that the current attempt, or else the next one, has still to try.
+func (q *Queue) IsToTry(uid types.UID) bool {
 	m := q.byUID[uid]
 	return m != nil && !m.placed && m.gate == nil && (m.entity.state != InFlight || !m.tried)
 }

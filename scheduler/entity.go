@@ -72,9 +72,9 @@ func (n *entities) left(g *cluster.Group) int {
 	case e == nil:
 		return 0
 	case key.Type == fwk.CompositePodGroupKeyType:
-		return e.NumLeftOf(g.String())
+		return e.NumToTryOf(g.String())
 	}
-	return e.NumLeft()
+	return e.NumToTry()
 }
 
 // unitOf returns the key of the entity to which the gangs directly below a CompositePodGroup belong. It returns false

@@ -88,7 +88,7 @@ func (p *placement) begin() {
 	var pods []*cluster.Pod
 	for _, g := range gangs {
 		for _, each := range g.Members() {
-			if p.left(each) {
+			if p.toTry(each) {
 				p.pods[g] = append(p.pods[g], len(pods))
 				pods = append(pods, each)
 			}

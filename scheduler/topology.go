@@ -231,11 +231,11 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 	return best
 }
 
-// left reports whether a cycle could place the pod, in the current attempt, or in the next one if that has failed.
-func (s *domainSearch) left(p *cluster.Pod) bool {
+// toTry reports whether a cycle could place the pod, in the current attempt, or in the next one if that has failed.
+func (s *domainSearch) toTry(p *cluster.Pod) bool {
 	switch {
 	case s.failed == "":
-		return p.Stage == cluster.Pending && s.queue.IsLeft(p.Object.UID)
+		return p.Stage == cluster.Pending && s.queue.IsToTry(p.Object.UID)
 	case slices.Contains(s.released, p):
 		return p.MayBePlaced()
 	}

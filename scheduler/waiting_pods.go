@@ -122,7 +122,7 @@ func (s *waits) whyStuck(w *cluster.Wait) string {
 	switch e := s.entities.queue.Find(w.Pod.Object.UID); {
 	case e == nil || e.State() != queue.InFlight:
 		return "the attempt to place its pod group has ended"
-	case e.NumLeft() == 0:
+	case e.NumToTry() == 0:
 		return "its pod group has no other member to place"
 	case g != nil && !s.possible(g):
 		return "its pod group has too few members left to place"
@@ -328,7 +328,7 @@ func (s *waits) hold(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Deci
 // the attempt.
 func (s *waits) conclude(key queue.Key) {
 	e := s.entities.queue.Get(key)
-	if e == nil || e.State() != queue.InFlight || e.NumLeft() > 0 && s.goesOn(e) {
+	if e == nil || e.State() != queue.InFlight || e.NumToTry() > 0 && s.goesOn(e) {
 		return
 	}
 	for _, uid := range e.PlacedMembers() {

@@ -107,7 +107,7 @@ func (h *gangHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) (answe
 	e := h.entityIn(m)
 	ready := e.NumReady()
 	if g.Composite() != nil {
-		ready = e.NumLeftOf(g.String()) // all that are ready: it is not in flight
+		ready = e.NumToTryOf(g.String()) // all that are ready: it is not in flight
 	}
 	switch {
 	case ready == 0:

@@ -87,7 +87,7 @@ func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 	t.fail = f
 	t.decision = nil
 	e := m.Queue().Find(d.UID)
-	if t.detailed++; t.detailed <= maxDetailed || d.UID == t.own || e == nil || e.NumLeft() <= 1 {
+	if t.detailed++; t.detailed <= maxDetailed || d.UID == t.own || e == nil || e.NumToTry() <= 1 {
 		t.decision = t.on.told(rec, trace)
 		t.byPod[f.pod] = t.decision
 		t.unusable = unusable(trace)
