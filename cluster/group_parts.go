@@ -13,9 +13,9 @@ import (
 )
 
 // parts are a gang's needs by the value of a member label. The values differ, and are sorted. Permit counts members of
-// any part. So the gang is refused if some choice of members reaches the minimum and leaves a part short: see judgeParts.
-// Example: the minimum 3 is 1 of ps and 2 of worker. With 1 ps and 2 workers all is well. With a third worker the gang is
-// refused, because 3 workers alone would reach the minimum.
+// any part. So the gang is refused if some choice of members reaches the minimum and leaves a part short: see
+// judgeParts. Example: the minimum 3 is 1 of ps and 2 of worker. With 1 ps and 2 workers all is well. With a third
+// worker the gang is refused, because 3 workers alone would reach the minimum.
 type parts struct {
 	label string // of pods
 	each  []part

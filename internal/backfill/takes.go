@@ -12,8 +12,8 @@ func (p *Planner) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 	return !ok || p.table.Take(s, room.Empty, wanted)
 }
 
-// TakesCleared reports whether all nodes together might take so many of the pods, without all pods of lower priority and
-// without pods that are being deleted. That is the most room that preemption can make. False is certain, as far as
+// TakesCleared reports whether all nodes together might take so many of the pods, without all pods of lower priority
+// and without pods that are being deleted. That is the most room that preemption can make. False is certain, as far as
 // requests, selectors, required affinity and taints say.
 //
 // The answer is true for pods that are not alike, and for pods with devices. If count is not set, it is also true for
