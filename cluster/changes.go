@@ -13,6 +13,9 @@ import (
 // Changes are the changes of a State since the last entry, for code that derives data from it. The zero value has none.
 // They are no state: the caller that applies an entry takes the changes before it applies the next one.
 type Changes struct {
+	// Objects are the objects that Apply took in: most often one. There are two if a pod came under the name of
+	// another one, whose deletion nobody saw. The slice is valid until the State changes again.
+	Objects []ObjectChange
 	// Gangs are the gangs whose needs may have changed.
 	Gangs []*Group
 	// Judged are the gangs that are refused now and were not, or the other way round, because of where their members
@@ -28,8 +31,14 @@ type Changes struct {
 
 // TakeChanges returns the changes since the last call.
 func (s *State) TakeChanges() Changes {
-	c := Changes{Gangs: s.gangs.takeRecounted(), Judged: s.gangs.takeJudged(), Pods: s.moved, Devices: s.deviceChanges}
-	s.moved, s.followed, s.deviceChanges = s.moved[:0], true, devices.Changes{}
+	c := Changes{
+		Objects: s.objects,
+		Gangs:   s.gangs.takeRecounted(),
+		Judged:  s.gangs.takeJudged(),
+		Pods:    s.moved,
+		Devices: s.deviceChanges,
+	}
+	s.objects, s.moved, s.followed, s.deviceChanges = s.objects[:0], s.moved[:0], true, devices.Changes{}
 	return c
 }
 

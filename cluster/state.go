@@ -29,6 +29,7 @@ type State struct {
 
 	record        *record         // what memos are kept by: no state
 	deviceChanges devices.Changes // see Changes
+	objects       []ObjectChange  // see Changes
 	moved         []types.UID     // see Changes
 	followed      bool            // TakeChanges was called
 }

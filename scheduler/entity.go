@@ -87,46 +87,32 @@ func (n *entities) unitOf(namespace, composite string) (key queue.Key, ok bool) 
 	return fwk.CompositePodGroupKey(c.Namespace, c.Name), true
 }
 
-// gangFacts are the facts about a gang whose change makes the queue recheck all its members.
-type gangFacts struct {
-	declared  bool
-	refused   bool // its own objects contradict each other
-	unrefused bool // its composite is not refused
-	min       int  // 0 for one that is refused
-	key       queue.Key
-}
-
-func (n *entities) factsOf(name types.NamespacedName) gangFacts {
-	g := n.cluster.Gangs().Named(name.Namespace, name.Name)
-	if g == nil {
-		return gangFacts{min: 1, key: fwk.PodGroupKey(name.Namespace, name.Name)}
+// keyFor returns the key of a gang's entity, by the facts about the gang.
+func keyFor(name types.NamespacedName, facts cluster.GangFacts) queue.Key {
+	if c := facts.Composite; c != (types.NamespacedName{}) {
+		return fwk.CompositePodGroupKey(c.Namespace, c.Name)
 	}
-	key := keyOfGang(g)
-	c := g.Composite()
-	s := gangFacts{refused: g.Refusal() != "", unrefused: c == nil || c.Refusal() == "", key: key}
-	if !s.refused && s.unrefused {
-		s.declared, s.min = g.Declared(), g.Min()
-	}
-	return s
+	return fwk.PodGroupKey(name.Namespace, name.Name)
 }
 
 // recheckGang makes the queue recheck all members of a gang if its facts differ from the facts before. Otherwise it
 // does nothing, so that a new pod costs the same in a gang of any size.
-func (n *entities) recheckGang(name types.NamespacedName, before gangFacts) {
-	after := n.factsOf(name)
+func (n *entities) recheckGang(name types.NamespacedName, before cluster.GangFacts) {
+	after := n.cluster.Gangs().Facts(name)
 	if after == before {
 		return
 	}
-	if after.key != before.key {
+	was, key := keyFor(name, before), keyFor(name, after)
+	if key != was {
 		n.rekey(n.cluster.Gangs().Named(name.Namespace, name.Name))
-		n.recheck(before.key)
+		n.recheck(was)
 	}
-	n.recheck(after.key)
+	n.recheck(key)
 	for _, c := range n.cluster.Gangs().CompositesNaming(name) {
 		n.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
 	}
-	if after.declared && before.declared && after.min < before.min {
-		n.queue.Activate(after.key)
+	if after.Declared && before.Declared && after.Min < before.Min {
+		n.queue.Activate(key)
 	}
 }
 
@@ -154,16 +140,19 @@ func (n *entities) recheck(key queue.Key) { n.queue.Recheck(key) }
 
 // recompose makes the queue recheck the gangs below a CompositePodGroup that came, changed or went, and the entity to
 // which they belonged before.
-func (n *entities) recompose(namespace, name string, before *queue.Key) {
-	for _, g := range n.cluster.Gangs().Below(namespace, name) {
+func (n *entities) recompose(name, before types.NamespacedName) {
+	for _, g := range n.cluster.Gangs().Below(name.Namespace, name.Name) {
 		n.rekey(g)
 		n.recheck(keyOfGang(g))
 		n.queue.Retry(keyOfGang(g))
 	}
-	after, ok := n.unitOf(namespace, name)
-	if before != nil && !(ok && *before == after) {
-		n.recheck(*before)
-		n.queue.Retry(*before)
+	if before == (types.NamespacedName{}) {
+		return
+	}
+	was := fwk.CompositePodGroupKey(before.Namespace, before.Name)
+	if now, ok := n.unitOf(name.Namespace, name.Name); !ok || now != was {
+		n.recheck(was)
+		n.queue.Retry(was)
 	}
 }
 
@@ -189,35 +178,20 @@ func (n *entities) priorityOf(key queue.Key) (int32, bool) {
 	return 0, false
 }
 
-// groupedBefore has the facts before the object came, changed or went, for regroup to compare with.
-type groupedBefore struct {
-	gang gangFacts
-	unit *queue.Key // of the CompositePodGroup of that name, nil for none
-}
-
-func (n *entities) groupedBefore(namespace, name string) groupedBefore {
-	before := groupedBefore{gang: n.factsOf(types.NamespacedName{Namespace: namespace, Name: name})}
-	if unit, ok := n.unitOf(namespace, name); ok {
-		before.unit = &unit
-	}
-	return before
-}
-
-// regroup makes the queue recheck the gang whose object came, changed or went. A gang that needs fewer members than
-// before is retried at once.
-func (n *entities) regroup(res eventlog.Resource, namespace, name string, before groupedBefore) {
-	switch res {
+// regroup makes the queue recheck the gangs that an object other than a pod or a node describes. A gang that needs fewer
+// members than before is retried at once.
+func (n *entities) regroup(c *cluster.ObjectChange) {
+	switch name := c.Name; c.Resource {
 	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
-		group := types.NamespacedName{Namespace: namespace, Name: name}
-		n.recheckGang(group, before.gang)
-		n.recheck(n.factsOf(group).key) // its priority, for one
+		n.recheckGang(name, c.Gang)
+		n.recheck(keyFor(name, n.cluster.Gangs().Facts(name))) // its priority, for one
 	case eventlog.CompositePodGroups:
-		n.recompose(namespace, name, before.unit)
+		n.recompose(name, c.Unit)
 	case eventlog.PriorityClasses:
-		for _, g := range n.cluster.Gangs().OfClass(name) {
+		for _, g := range n.cluster.Gangs().OfClass(name.Name) {
 			n.recheck(keyOfGang(g))
 		}
-		for _, c := range n.cluster.Gangs().CompositesOfClass(name) {
+		for _, c := range n.cluster.Gangs().CompositesOfClass(name.Name) {
 			if unit, ok := n.unitOf(c.Namespace, c.Name); ok {
 				n.recheck(unit)
 				continue

@@ -290,9 +290,9 @@ func (m *Machine) keep(uid types.UID) {
 	if p == nil {
 		return
 	}
-	var before gangFacts
+	var before cluster.GangFacts
 	if p.Group != nil {
-		before = m.entities.factsOf(p.Group.Key())
+		before = m.cluster.Gangs().Facts(p.Group.Key())
 	}
 	m.cluster.Staying(p)
 	if p.Stage == cluster.Pending {

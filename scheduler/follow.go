@@ -17,6 +17,7 @@ type change struct {
 // followers derive the rest of the Machine's state from a change, in this order. Each of them sees what the ones before
 // it have derived. The order is part of the rules: it decides which of two entities is retried first.
 var followers = []func(m *Machine, c *change){
+	followObjects,
 	followNeeds,
 	followRefusals,
 	followDevices,

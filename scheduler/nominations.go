@@ -73,6 +73,14 @@ func newNominations() *nominations {
 // set nominates the pod to the node, in place of the node to which it was nominated. With "" or a node that does not
 // exist the nomination ends.
 func (n *nominations) set(uid types.UID, node string) {
+	n.change(uid, n.entities.cluster.Pods().Get(uid), node)
+}
+
+// end ends the nomination of a pod, which may be gone.
+func (n *nominations) end(p *cluster.Pod) { n.change(p.Object.UID, p, "") }
+
+// change is set for a pod that is gone too; p is nil for a pod that nobody has seen.
+func (n *nominations) change(uid types.UID, p *cluster.Pod, node string) {
 	old := n.nodes[uid]
 	if node != "" && n.entities.cluster.Nodes().Object(node) == nil {
 		node = ""
@@ -86,7 +94,7 @@ func (n *nominations) set(uid types.UID, node string) {
 		n.entities.queue.Renew(e.Key())
 	}
 	if old != "" {
-		n.free(uid, old)
+		n.free(p, old)
 		delete(n.nodes, uid)
 		delete(n.counted, uid)
 		delete(n.priorities, uid)
@@ -105,8 +113,7 @@ func (n *nominations) set(uid types.UID, node string) {
 }
 
 // free notes that room is no longer kept on the node, unless the pod has it now.
-func (n *nominations) free(uid types.UID, node string) {
-	p := n.entities.cluster.Pods().Get(uid)
+func (n *nominations) free(p *cluster.Pod, node string) {
 	if p != nil && n.wantsDevices(p) {
 		n.freedDevices = true
 	}
@@ -297,7 +304,7 @@ func (n *nominations) followGroup(entry eventlog.Entry) {
 		}
 		for _, k := range kept[e.Key()] {
 			if k.Own && k.Counts {
-				n.free(k.Pod.Object.UID, k.Node)
+				n.free(k.Pod, k.Node)
 			}
 		}
 	}

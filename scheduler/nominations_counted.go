@@ -73,7 +73,7 @@ func (n *nominations) recount(moved []types.UID) {
 	}
 	slices.Sort(ended)
 	for _, uid := range ended {
-		n.free(uid, n.nodes[uid])
+		n.free(n.entities.cluster.Pods().Get(uid), n.nodes[uid])
 	}
 }
 
