@@ -81,13 +81,6 @@ func amountIn(r fwk.Resource, name v1.ResourceName) int64 {
 // Free returns the free amount of a resource on all nodes together. ok is false for a resource that no node offers.
 func (s *State) Free(name v1.ResourceName) (free int64, ok bool) { return s.free.of(name) }
 
-// Placements counts the times that a pod was put on a node. It is a memo's version, not state.
-func (s *State) Placements() uint64 { return s.record.version(podPlaced) }
-
-// Allowed counts the pods that may go from their wait to the bind: from then on it is known when they end. It is a
-// memo's version, not state.
-func (s *State) Allowed() uint64 { return s.record.version(podAllowed) }
-
 // Percent returns a part as a percentage of all, from 0 to 100. Its numbers cannot overflow. If all is 0, it is 0.
 func Percent(part, all int64) int64 {
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// ObjectChange is an object that came, changed or went, with what followers have to know of the time before.
+// ObjectChange is an object that came, changed or went, together with facts about the time before, for followers.
 type ObjectChange struct {
 	// Resource is the kind of the object.
 	Resource eventlog.Resource
@@ -37,41 +37,48 @@ type Assignment struct {
 	Placed *v1.Pod
 }
 
-// Apply takes in an entry of the log, and returns an error if the entry contradicts the entries before it. The changes
-// are those of TakeChanges.
+// Apply takes in an entry of the log. It returns an error if the entry contradicts the entries before it. TakeChanges
+// returns the changes.
 //
-// Apply takes in the objects of Upserted and Deleted. A Decision says what its scheduler did with pods: who applies it
-// calls Assume, Hold, Allow, Confirm, Release and Evicting, because the plugins look at the state between two of them.
+// Apply takes in the objects of Upserted and Deleted. A Decision says what its scheduler did with pods. The caller of
+// Apply calls Assume, Hold, Allow, Confirm, Release and Evicting for it, because plugins read the state between two of
+// these calls.
 func (s *State) Apply(e eventlog.Entry) error {
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
-		return s.applyUpserted(e.Time, p)
+		return s.objects.upserted(e.Time, p)
 	case *eventlog.Deleted:
-		return s.applyDeleted(p)
+		return s.objects.deleted(p)
 	}
 	return nil
 }
 
-func (s *State) applyUpserted(at eventlog.Time, p *eventlog.Upserted) error {
+// objects takes in objects and records how each of them changed, for Changes.
+type objects struct {
+	*State
+	changes []ObjectChange
+}
+
+func (s *objects) upserted(at eventlog.Time, p *eventlog.Upserted) error {
 	switch obj := BoundNumbers(p.Object).(type) {
 	case *v1.Pod:
-		return s.applyPod(at, obj)
+		return s.pod(at, obj)
 	case *v1.Node:
 		old, err := s.UpsertNode(obj)
 		if err != nil {
 			return err
 		}
-		s.changed(ObjectChange{Resource: eventlog.Nodes, Name: keyOf(obj), Before: orNil(old), Now: obj})
+		s.note(ObjectChange{Resource: eventlog.Nodes, Name: keyOf(obj), Before: orNil(old), Now: obj})
 		return nil
 	case nil:
 		return fmt.Errorf("upserted %s: no object", p.Resource)
 	default:
-		return s.applyObject(p.Resource, obj)
+		return s.other(p.Resource, obj)
 	}
 }
 
-func (s *State) applyObject(res eventlog.Resource, obj eventlog.Object) (err error) {
-	c := s.changeOf(res, keyOf(obj))
+func (s *objects) other(res eventlog.Resource, obj eventlog.Object) (err error) {
+	c := s.begin(res, keyOf(obj))
 	if c.Before, err = s.Upsert(res, obj); err != nil {
 		return err
 	}
@@ -80,32 +87,32 @@ func (s *State) applyObject(res eventlog.Resource, obj eventlog.Object) (err err
 		// Decisions may have allocated devices to it.
 		c.Now = s.informers.Get(res, obj.GetNamespace(), obj.GetName())
 	}
-	s.changed(c)
+	s.note(c)
 	return nil
 }
 
-func (s *State) applyDeleted(p *eventlog.Deleted) error {
+func (s *objects) deleted(p *eventlog.Deleted) error {
 	switch p.Resource {
 	case eventlog.Pods:
-		return s.applyGone(p.UID)
+		return s.gone(p.UID)
 	case eventlog.Nodes:
 		if old := s.DeleteNode(p.Name); old != nil {
-			s.changed(ObjectChange{Resource: p.Resource, Name: keyOf(old), Before: old})
+			s.note(ObjectChange{Resource: p.Resource, Name: keyOf(old), Before: old})
 		}
 		return nil
 	}
-	c := s.changeOf(p.Resource, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	c := s.begin(p.Resource, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if c.Before = s.Delete(p.Resource, p.Namespace, p.Name); c.Before != nil {
-		s.changed(c)
+		s.note(c)
 	}
 	return nil
 }
 
-// applyPod takes in a pod. A pod with another UID but its name is gone: the watch skipped the deletion. A pod that has
+// pod takes in a pod. A pod with another UID but its name is gone: the watch skipped the deletion. A pod that has
 // finished is gone too.
-func (s *State) applyPod(at eventlog.Time, obj *v1.Pod) error {
+func (s *objects) pod(at eventlog.Time, obj *v1.Pod) error {
 	if named := s.pods.Named(obj.Namespace, obj.Name); named != nil && named.Object.UID != obj.UID {
-		if err := s.applyGone(named.Object.UID); err != nil {
+		if err := s.gone(named.Object.UID); err != nil {
 			return err
 		}
 	}
@@ -113,7 +120,7 @@ func (s *State) applyPod(at eventlog.Time, obj *v1.Pod) error {
 		s.Succeeded(obj.UID)
 	}
 	if obj.Status.Phase == v1.PodSucceeded || obj.Status.Phase == v1.PodFailed {
-		return s.applyGone(obj.UID)
+		return s.gone(obj.UID)
 	}
 	c := ObjectChange{Resource: eventlog.Pods, Name: keyOf(obj)}
 	if known := s.pods.Get(obj.UID); known != nil {
@@ -121,7 +128,7 @@ func (s *State) applyPod(at eventlog.Time, obj *v1.Pod) error {
 		c.Was = known.assignment()
 	}
 	if gang, ok := s.gangs.NameOf(obj); ok {
-		c.Gang = s.gangs.Facts(gang)
+		c.Gang = FactsOf(s.gangs.byName[gang])
 	}
 	old, err := s.UpsertPod(obj)
 	if err != nil {
@@ -131,12 +138,12 @@ func (s *State) applyPod(at eventlog.Time, obj *v1.Pod) error {
 	if obj.Spec.NodeName != "" && c.Was.Stage != Bound && (c.Was.Stage != Binding || c.Was.Node != c.Pod.Node) {
 		c.Pod.Since = at
 	}
-	s.changed(c)
+	s.note(c)
 	return nil
 }
 
-// applyGone takes in that a pod is gone or has finished. Nothing changes if there is no such pod.
-func (s *State) applyGone(uid types.UID) error {
+// gone takes in that a pod is gone or has finished. Nothing changes if there is no such pod.
+func (s *objects) gone(uid types.UID) error {
 	p := s.pods.Get(uid)
 	if p == nil {
 		return nil
@@ -144,11 +151,11 @@ func (s *State) applyGone(uid types.UID) error {
 	c := ObjectChange{Resource: eventlog.Pods, Name: keyOf(p.Object), Before: p.Object, Was: p.assignment()}
 	c.KeepsDevices = s.devices.HoldsUnresolved(uid)
 	if p.Group != nil {
-		c.Gang = s.gangs.Facts(p.Group.Key())
+		c.Gang = FactsOf(p.Group)
 	}
 	last, err := s.DeletePod(uid)
 	c.Pod = last
-	s.changed(c)
+	s.note(c)
 	return err
 }
 
@@ -156,17 +163,17 @@ func (p *Pod) assignment() Assignment {
 	return Assignment{Stage: p.Stage, Node: p.Node, Placed: p.Placed()}
 }
 
-// changeOf begins the change of an object that is neither a pod nor a node.
-func (s *State) changeOf(res eventlog.Resource, name types.NamespacedName) ObjectChange {
-	c := ObjectChange{Resource: res, Name: name, Gang: s.gangs.Facts(name)}
+// begin begins the change of an object that is neither a pod nor a node.
+func (s *objects) begin(res eventlog.Resource, name types.NamespacedName) ObjectChange {
+	c := ObjectChange{Resource: res, Name: name, Gang: FactsOf(s.gangs.byName[name])}
 	if unit := s.gangs.UnitOf(name.Namespace, name.Name); unit != nil {
 		c.Unit = types.NamespacedName{Namespace: unit.Namespace, Name: unit.Name}
 	}
 	return c
 }
 
-// changed adds a change to Changes.Objects.
-func (s *State) changed(c ObjectChange) { s.objects = append(s.objects, c) }
+// note adds a change to Changes.Objects.
+func (s *objects) note(c ObjectChange) { s.changes = append(s.changes, c) }
 
 // ofScheduler returns the pod with the scheduler that it came with. The API lets nobody change it. Only a log that was
 // not of a cluster can.
@@ -206,9 +213,8 @@ type GangFacts struct {
 	Composite types.NamespacedName
 }
 
-// Facts returns the facts about the gang of a name.
-func (gs *Gangs) Facts(name types.NamespacedName) GangFacts {
-	g := gs.byName[name]
+// FactsOf returns the facts about a gang, which may be nil.
+func FactsOf(g *Group) GangFacts {
 	if g == nil {
 		return GangFacts{Min: 1}
 	}

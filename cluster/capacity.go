@@ -106,11 +106,6 @@ func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
 	}
 }
 
-// RoomVersion returns a number that changes whenever an answer of Lacks may have turned from true to false. The reason
-// may be that capacity was freed or added, that a resource is not offered any longer, or that a gang's members or
-// minimum changed. It is a memo's version, not state.
-func (s *State) RoomVersion() uint64 { return s.record.version(roomFreed) }
-
 // Shortfall is a resource of which less is free than is needed.
 type Shortfall struct {
 	Resource v1.ResourceName

@@ -32,39 +32,46 @@ type Changes struct {
 // TakeChanges returns the changes since the last call.
 func (s *State) TakeChanges() Changes {
 	c := Changes{
-		Objects: s.objects,
+		Objects: s.objects.changes,
 		Gangs:   s.gangs.takeRecounted(),
 		Judged:  s.gangs.takeJudged(),
 		Pods:    s.moved,
 		Devices: s.deviceChanges,
 	}
-	s.objects, s.moved, s.followed, s.deviceChanges = s.objects[:0], s.moved[:0], true, devices.Changes{}
+	s.objects.changes, s.moved, s.followed = s.objects.changes[:0], s.moved[:0], true
+	s.deviceChanges = devices.Changes{}
 	return c
 }
 
 // The versions of memos of plugins' answers: which nodes have changed, and what else the answers depend on. None of it
 // is state. A restored Machine begins again.
 
-// kind is a kind of change. A memo that depends on some kinds holds until one of them happens.
-type kind uint8
+// Kind is a kind of change. A memo that depends on some kinds holds until one of them happens.
+type Kind uint8
 
 const (
-	// roomFreed: capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed.
+	// RoomFreed: capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed.
 	// An answer of Lacks may have turned from true to false.
-	roomFreed kind = iota
-	// podPlaced: a pod was put on a node.
-	podPlaced
-	// podAllowed: a pod may go from its wait to the bind. From then on it is known when it ends.
-	podAllowed
-	// reprioritised: a pod that stays on its node came to count with another priority.
-	reprioritised
-	// objectChanged: an object other than a pod came, changed or went.
-	objectChanged
-	// pluginInputs: something changed that plugins' answers about a node may depend on, besides the node and its pods.
-	// See State.Beyond.
-	pluginInputs
-	// nodeListed: a node came or went, and so the places of others in List changed.
-	nodeListed
+	RoomFreed Kind = iota
+	// PodPlaced: a pod was put on a node.
+	PodPlaced
+	// PodAllowed: a pod may go from its wait to the bind. From then on it is known when it ends.
+	PodAllowed
+	// Reprioritised: a pod that stays on its node came to count with another priority.
+	Reprioritised
+	// ObjectChanged: an object other than a pod came, changed or went.
+	ObjectChanged
+	// PluginInputs: something changed that plugins' answers about a node may depend on, besides the node and its pods.
+	// Nodes that come and go count, images, and all other objects that plugins read. This holds for pods without
+	// claims, and for the pods that devices.State.AppendClaims accepts.
+	//
+	// Objects that describe gangs and disruptions do not count. Resources that a configuration declares do not count
+	// either: only added plugins read them, whose answers are not remembered. ResourceClaims and ResourceSlices count
+	// only if devices are scored as resources, see devices.State.ScoreBy.
+	PluginInputs
+	// NodeListed: a node came or went, and so the places of others in List changed. It is for memos that depend on
+	// nodes and on their pods, and on nothing else that PluginInputs counts.
+	NodeListed
 
 	kinds
 )
@@ -73,10 +80,7 @@ const (
 type record [kinds]uint64
 
 // note counts a change.
-func (r *record) note(k kind) { r[k]++ }
-
-// version returns a number that differs after every change of the kind.
-func (r *record) version(k kind) uint64 { return r[k] }
+func (r *record) note(k Kind) { r[k]++ }
 
 // minJournal is the minimum number of changes of nodes that are kept. At least twice as many are kept as there are
 // nodes. A ranking that was not used while more nodes changed compares all nodes.
@@ -90,18 +94,8 @@ type journal struct {
 	first  uint64 // the number of the first in places
 }
 
-// Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
-// node and its pods. It holds for pods without claims, and for the pods that devices.State.AppendClaims accepts. It
-// counts nodes that come and go, images, and all other objects that plugins look at.
-//
-// It does not count objects that describe gangs and disruptions. It does not count resources that a configuration
-// declares either: only added plugins read them, whose answers are not remembered. It counts ResourceClaims and
-// ResourceSlices only if devices are scored as resources, see devices.State.ScoreBy.
-func (s *State) Beyond() uint64 { return s.record.version(pluginInputs) }
-
-// ListVersion returns a number that changes when a node comes or goes, and so the places of others change. It is for
-// memos that depend on nodes and on their pods, and on nothing else that Beyond counts.
-func (s *State) ListVersion() uint64 { return s.record.version(nodeListed) }
+// Changed returns a number that differs after every change of the kind. It is a memo's version, not state.
+func (s *State) Changed(k Kind) uint64 { return s.record[k] }
 
 // beyondNodes counts a change of an object that is neither a node nor a pod.
 func (s *State) beyondNodes(res eventlog.Resource) {
@@ -117,7 +111,7 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 		eventlog.ResourceSlices: // see devices.Changes for the last two
 	default:
 		if !eventlog.IsOwn(res) {
-			s.record.note(pluginInputs)
+			s.record.note(PluginInputs)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (s *State) noteDevices(c devices.Changes) {
 		}
 	}
 	if c.Scored {
-		s.record.note(pluginInputs)
+		s.record.note(PluginInputs)
 	}
 	c.Nodes, c.Scored = nil, false // done
 	s.deviceChanges.Add(c)

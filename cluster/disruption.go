@@ -46,7 +46,7 @@ type VictimsVersion struct{ objects, room, placements uint64 }
 // VictimsVersion returns the version now. It counts changes of every object but pods, pods that take a node or leave
 // it, and changes of a pod on a node or of a gang's members.
 func (s *State) VictimsVersion() VictimsVersion {
-	return VictimsVersion{s.record.version(objectChanged), s.record.version(roomFreed), s.record.version(podPlaced)}
+	return VictimsVersion{s.record[ObjectChanged], s.record[RoomFreed], s.record[PodPlaced]}
 }
 
 // ChoosesNodesFirst reports whether preemption for g, or for its unit, chooses the nodes of the members before the

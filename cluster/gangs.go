@@ -188,7 +188,7 @@ func (gs *Gangs) join(p *Pod) {
 	if !ok {
 		return
 	}
-	gs.record.note(roomFreed)
+	gs.record.note(RoomFreed)
 	gs.joinNamed(p, name)
 }
 
@@ -206,7 +206,7 @@ func (gs *Gangs) leave(p *Pod) {
 	if p.Group == nil {
 		return
 	}
-	gs.record.note(roomFreed)
+	gs.record.note(RoomFreed)
 	gs.tally(p, -1)
 	p.Group.strike(p)
 	p.Group.miss(p)
@@ -223,7 +223,7 @@ func (gs *Gangs) restate(p *Pod) {
 		return
 	}
 	if f := factsOf(p.Object, p.Group); f != p.facts {
-		gs.record.note(roomFreed)
+		gs.record.note(RoomFreed)
 		p.Group.strike(p)
 		p.facts = f
 		p.Group.enroll(p)

@@ -74,7 +74,7 @@ func (gs *Gangs) realign(g *Group) {
 		if ok && c.Key() == name {
 			return
 		}
-		gs.record.note(roomFreed)
+		gs.record.note(RoomFreed)
 		c.gangs = slices.DeleteFunc(c.gangs, func(other *Group) bool { return other == g })
 		c.forgetBelow()
 		g.composite = nil
@@ -84,7 +84,7 @@ func (gs *Gangs) realign(g *Group) {
 	if !ok {
 		return
 	}
-	gs.record.note(roomFreed)
+	gs.record.note(RoomFreed)
 	c := gs.compositeAt(name)
 	i, _ := slices.BinarySearchFunc(c.gangs, g, compareGroups)
 	c.gangs = slices.Insert(c.gangs, i, g)
@@ -125,7 +125,7 @@ func (gs *Gangs) dropCompositeIfEmpty(c *Composite) {
 
 // compose takes in a CompositePodGroup.
 func (gs *Gangs) compose(obj *schedulingv1alpha3.CompositePodGroup) {
-	gs.record.note(roomFreed)
+	gs.record.note(RoomFreed)
 	c := gs.compositeAt(types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name})
 	before := slices.Clone(c.together())
 	c.object = obj
@@ -140,7 +140,7 @@ func (gs *Gangs) decompose(name types.NamespacedName) {
 	if !ok {
 		return
 	}
-	gs.record.note(roomFreed)
+	gs.record.note(RoomFreed)
 	before := slices.Clone(c.together())
 	c.object = nil
 	c.link()

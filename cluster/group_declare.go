@@ -226,7 +226,7 @@ func (gs *Gangs) declare(res eventlog.Resource, obj eventlog.Object) error {
 		return err
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	gs.record.note(roomFreed)
+	gs.record.note(RoomFreed)
 	g := gs.at(name)
 	g.judged = false
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
@@ -246,7 +246,7 @@ func (gs *Gangs) withdraw(res eventlog.Resource, name types.NamespacedName) {
 	if !ok {
 		return
 	}
-	gs.record.note(roomFreed)
+	gs.record.note(RoomFreed)
 	g.judged = false
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
 	gs.countParts(g)

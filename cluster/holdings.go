@@ -23,7 +23,7 @@ type holdings struct {
 func (s *State) countIn(p *Pod) {
 	p.countedPriority = s.gangs.PriorityOf(p.Object)
 	if p.countedPriority < s.LowestPriority() {
-		s.record.note(roomFreed) // the amounts of all pods with a node do not count from now on
+		s.record.note(RoomFreed) // the amounts of all pods with a node do not count from now on
 	}
 	s.holdings.add(p.countedPriority, p.info, +1)
 }
@@ -41,16 +41,12 @@ func (s *State) recountAll(gangs ...*Group) {
 			if p.Node != "" && p.countedPriority != s.gangs.PriorityOf(p.Object) {
 				s.countOut(p)
 				s.countIn(p)
-				s.record.note(roomFreed)
-				s.record.note(reprioritised)
+				s.record.note(RoomFreed)
+				s.record.note(Reprioritised)
 			}
 		}
 	}
 }
-
-// Reprioritised returns a number that changes when a pod that stays on its node comes to count with another priority.
-// It is a memo's version, not state.
-func (s *State) Reprioritised() uint64 { return s.record.version(reprioritised) }
 
 // CountedPriority returns the priority that a pod with a node is counted with, see State.PriorityOf.
 func (p *Pod) CountedPriority() int32 { return p.countedPriority }
@@ -117,7 +113,7 @@ func (s *State) freeFor(priority int32) *Capacity {
 	if s.LowestPriority() >= priority {
 		return &s.free
 	}
-	room, placements := s.record.version(roomFreed), s.record.version(podPlaced)
+	room, placements := s.record[RoomFreed], s.record[PodPlaced]
 	if c := s.gone.by[priority]; c != nil && s.gone.room == room && s.gone.placements == placements {
 		return c
 	}

@@ -15,8 +15,8 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 	if _, err := s.informers.Upsert(eventlog.Nodes, obj); err != nil {
 		return nil, err
 	}
-	s.record.note(roomFreed)
-	s.record.note(objectChanged)
+	s.record.note(RoomFreed)
+	s.record.note(ObjectChanged)
 	n := s.nodes.at(obj.Name)
 	s.uncount(n)
 	if n.exists {
@@ -24,7 +24,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 		s.nodes.dropImages(old)
 	}
 	if old == nil || !sameImages(old, obj) {
-		s.record.note(pluginInputs)
+		s.record.note(PluginInputs)
 	}
 	n.info.SetNode(obj)
 	s.nodes.countImages(obj, n.info)
@@ -32,7 +32,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 		s.recount(obj.Name, func() { n.exists = true })
 		at, _ := s.nodes.find(obj.Name)
 		s.nodes.listed = slices.Insert(s.nodes.listed, at, fwk.NodeInfo(n.info))
-		s.record.note(nodeListed)
+		s.record.note(NodeListed)
 	}
 	s.count(obj.Name, n)
 	s.nodes.replaced(obj.Name)
@@ -42,14 +42,14 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 // DeleteNode takes a node away and returns its object, nil if there was none. Pods that are on it keep
 // their place in the books until their own entries come.
 func (s *State) DeleteNode(name string) (old *v1.Node) {
-	s.record.note(objectChanged)
-	s.record.note(pluginInputs)
+	s.record.note(ObjectChanged)
+	s.record.note(PluginInputs)
 	s.informers.Delete(eventlog.Nodes, "", name)
 	n, ok := s.nodes.byName[name]
 	if !ok || !n.exists {
 		return nil
 	}
-	s.record.note(roomFreed) // it may have been the last to offer a resource
+	s.record.note(RoomFreed) // it may have been the last to offer a resource
 	old = n.info.Node()
 	s.uncount(n)
 	s.nodes.withAffinity.put(name, nil, false)
@@ -58,7 +58,7 @@ func (s *State) DeleteNode(name string) (old *v1.Node) {
 	s.nodes.dropImages(old)
 	if at, found := s.nodes.find(name); found {
 		s.nodes.listed = slices.Delete(s.nodes.listed, at, at+1)
-		s.record.note(nodeListed)
+		s.record.note(NodeListed)
 	}
 	s.recount(name, func() { n.exists = false })
 	n.info.RemoveNode()
@@ -100,7 +100,7 @@ func (s *State) Overcommitted(p *Pod) bool {
 
 // place books p on the node that it names.
 func (s *State) place(p *Pod, nodeName string) {
-	s.record.note(podPlaced)
+	s.record.note(PodPlaced)
 	n := s.nodes.at(nodeName)
 	s.uncount(n)
 	n.info.AddPodInfo(p.info)
@@ -110,13 +110,13 @@ func (s *State) place(p *Pod, nodeName string) {
 	s.noteDevices(s.devices.Place(p.info.Pod))
 	s.countIn(p)
 	if s.Overcommitted(p) {
-		s.record.note(roomFreed) // what it takes was not free before
+		s.record.note(RoomFreed) // what it takes was not free before
 	}
 }
 
 // displace takes p off the node that it is booked on.
 func (s *State) displace(p *Pod) error {
-	s.record.note(roomFreed)
+	s.record.note(RoomFreed)
 	n, ok := s.nodes.byName[p.Node]
 	if !ok {
 		return fmt.Errorf(

@@ -222,7 +222,7 @@ func (ns *Nodes) note(j *journal, name string) {
 
 // ChangedSince returns the places in List of the nodes that changed, or whose pods did, since the call that returned
 // since as now. A place may be there more than once. ok is false if the journal does not reach back so far. After a
-// change of ListVersion, and so of Beyond, the places mean nothing.
+// change of the kind NodeListed, the places mean nothing.
 func (ns *Nodes) ChangedSince(since uint64) (places []int32, now uint64, ok bool) {
 	return ns.changed.since(since)
 }

@@ -126,7 +126,7 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 // rebook gives p its new object and books it on the node that the object names.
 func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	if p.Group != nil {
-		s.record.note(roomFreed)
+		s.record.note(RoomFreed)
 		s.gangs.tally(p, -1)
 		defer func() {
 			s.gangs.tally(p, +1)
@@ -222,7 +222,7 @@ func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.Volu
 
 // Allow makes a Waiting pod Binding.
 func (s *State) Allow(p *Pod) {
-	s.record.note(podAllowed)
+	s.record.note(PodAllowed)
 	s.nodes.touched(p.Node)
 	s.setStage(p, Binding)
 }

@@ -29,9 +29,9 @@ type State struct {
 
 	record        *record         // what memos are kept by: no state
 	deviceChanges devices.Changes // see Changes
-	objects       []ObjectChange  // see Changes
-	moved         []types.UID     // see Changes
-	followed      bool            // TakeChanges was called
+	objects       objects
+	moved         []types.UID // see Changes
+	followed      bool        // TakeChanges was called
 }
 
 // New returns the state before the first entry: nothing.
@@ -41,6 +41,7 @@ func New() *State {
 	s.volumes = volumes.New(s.informers)
 	s.devices = devices.New(seenByDevices{s}, s.informers.Factory())
 	s.free.devices = s.devices
+	s.objects.State = s
 	return s
 }
 
@@ -67,14 +68,10 @@ func (s *State) Volumes() *volumes.State { return s.volumes }
 // Informers returns the log-fed informers over the state's objects.
 func (s *State) Informers() *Informers { return s.informers }
 
-// Version returns a number that changes with every object that comes, goes or changes, pods left out. It is
-// a memo's version, not state.
-func (s *State) Version() uint64 { return s.record.version(objectChanged) }
-
 // Upsert takes in an object that is neither a pod nor a node, and returns the object before it, nil if there was none.
 // See UpsertPod and UpsertNode for the others.
 func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
-	s.record.note(objectChanged)
+	s.record.note(ObjectChanged)
 	s.beyondNodes(res)
 	switch res {
 	case eventlog.Pods, eventlog.Nodes:
@@ -90,7 +87,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 		}
 		s.gangs.compose(c)
 	case eventlog.DeviceClasses:
-		s.record.note(roomFreed) // a resource may be a name for devices now
+		s.record.note(RoomFreed) // a resource may be a name for devices now
 	case eventlog.PriorityClasses:
 		s.gangs.classChanged(obj.GetName())
 	}
@@ -110,7 +107,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 
 // Delete takes an object that is neither a pod nor a node away and returns it, nil if it was not there.
 func (s *State) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
-	s.record.note(objectChanged)
+	s.record.note(ObjectChanged)
 	s.beyondNodes(res)
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
@@ -118,7 +115,7 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 	case eventlog.CompositePodGroups:
 		s.gangs.decompose(types.NamespacedName{Namespace: namespace, Name: name})
 	case eventlog.DeviceClasses:
-		s.record.note(roomFreed)
+		s.record.note(RoomFreed)
 	case eventlog.PriorityClasses:
 		s.gangs.classChanged(name)
 	}

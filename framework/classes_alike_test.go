@@ -184,7 +184,7 @@ func strangeWorld(t *testing.T, list ...*strange) *memoWorld {
 	}
 	w.config = "profiles: [{plugins: {multiPoint: {enabled: [" + enabled +
 		"], disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]"
-	w.with, w.without = w.profile("with-strange", registry, w.state.Beyond), w.profile("without-strange", registry, nil)
+	w.with, w.without = w.profile("with-strange", registry, w.inputs), w.profile("without-strange", registry, nil)
 	return w
 }
 

@@ -415,7 +415,7 @@ func TestWithoutClassesEveryNodeIsEvaluatedForEachPod(t *testing.T) {
 	w.plain = true
 	registry := plugins.NewRegistry()
 	registry.NoClasses = true
-	off := w.profile("plain", registry, w.state.Beyond)
+	off := w.profile("plain", registry, w.inputs)
 	for range 5 {
 		off.Place(w.ctx, framework.NewCycleState(), w.podOfFewShapes(0), 0, nil)
 	}

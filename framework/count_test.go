@@ -245,7 +245,7 @@ func TestNothingIsCountedWhereAnUnknownPluginMayMindOtherPods(t *testing.T) {
 				w.config = fmt.Sprintf("profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, "+
 					"{name: DefaultPreemption}]}, %s: {enabled: [{name: Stranger}]}}}]", point)
 			}
-			p := w.profile("stranger", registry, w.state.Beyond)
+			p := w.profile("stranger", registry, w.inputs)
 			r := p.Handle().Rehearse("", nil)
 			defer r.End()
 			pod := alikePod(1)
@@ -265,7 +265,7 @@ func TestACountSeesWhatASearchWouldSee(t *testing.T) {
 		w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
 		w.config = fmt.Sprintf("profiles: [{percentageOfNodesToScore: %d, plugins: {multiPoint: "+
 			"{disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]", percentage)
-		p := w.profile("sees", plugins.NewRegistry(), w.state.Beyond)
+		p := w.profile("sees", plugins.NewRegistry(), w.inputs)
 		for i := range nodes {
 			w.wantNode(i)
 		}

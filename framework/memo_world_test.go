@@ -39,6 +39,9 @@ type memoWorld struct {
 }
 
 // nominate sometimes changes which pods are nominated to nodes.
+// inputs is the version of the plugins' inputs besides nodes and pods.
+func (w *memoWorld) inputs() uint64 { return w.state.Changed(cluster.PluginInputs) }
+
 func (w *memoWorld) nominate(step int) {
 	switch step % 40 {
 	case 20:
@@ -157,7 +160,7 @@ func (w *memoWorld) begin() {
 	for _, name := range []string{names.InterPodAffinity, names.PodTopologySpread} {
 		without.Factories[name] = intree.NewInTreeRegistry()[name]
 	}
-	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond), w.profile("without", without, nil)
+	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.inputs), w.profile("without", without, nil)
 }
 
 // profile returns a profile over the world's cluster.

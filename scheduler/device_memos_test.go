@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -125,8 +126,8 @@ profiles:
 				offerDevices(apply, fmt.Sprintf("n%02d", i))
 			}
 			for i := range 30 {
-				favourite, before := fmt.Sprintf("n%02d", 79-i), machines[0].Cluster().Beyond()
-				if c.foreign(apply, favourite); machines[0].Cluster().Beyond() != before {
+				favourite, before := fmt.Sprintf("n%02d", 79-i), machines[0].Cluster().Changed(cluster.PluginInputs)
+				if c.foreign(apply, favourite); machines[0].Cluster().Changed(cluster.PluginInputs) != before {
 					t.Fatalf("pod %d: the memos are dropped", i)
 				}
 				pod := fmt.Sprintf("p%02d", i)
@@ -172,9 +173,10 @@ func TestBeyondFollowsDevicesOnlyWhereTheyAreScored(t *testing.T) {
 		}
 		changed := func(what string, f func()) {
 			t.Helper()
-			before := state.Beyond()
-			if f(); (state.Beyond() != before) != scored {
-				t.Errorf("scored %v: %s: Beyond went from %d to %d", scored, what, before, state.Beyond())
+			before := state.Changed(cluster.PluginInputs)
+			f()
+			if now := state.Changed(cluster.PluginInputs); (now != before) != scored {
+				t.Errorf("scored %v: %s: PluginInputs went from %d to %d", scored, what, before, now)
 			}
 		}
 		changed("a claim", func() { s.pod("a") })

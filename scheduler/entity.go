@@ -98,13 +98,14 @@ func keyFor(name types.NamespacedName, facts cluster.GangFacts) queue.Key {
 // recheckGang makes the queue recheck all members of a gang if its facts differ from the facts before. Otherwise it
 // does nothing, so that a new pod costs the same in a gang of any size.
 func (n *entities) recheckGang(name types.NamespacedName, before cluster.GangFacts) {
-	after := n.cluster.Gangs().Facts(name)
+	g := n.cluster.Gangs().Named(name.Namespace, name.Name)
+	after := cluster.FactsOf(g)
 	if after == before {
 		return
 	}
 	was, key := keyFor(name, before), keyFor(name, after)
 	if key != was {
-		n.rekey(n.cluster.Gangs().Named(name.Namespace, name.Name))
+		n.rekey(g)
 		n.recheck(was)
 	}
 	n.recheck(key)
@@ -178,13 +179,14 @@ func (n *entities) priorityOf(key queue.Key) (int32, bool) {
 	return 0, false
 }
 
-// regroup makes the queue recheck the gangs that an object other than a pod or a node describes. A gang that needs fewer
-// members than before is retried at once.
+// regroup makes the queue recheck the gangs that an object describes. A gang that needs fewer members than before is
+// retried at once.
 func (n *entities) regroup(c *cluster.ObjectChange) {
 	switch name := c.Name; c.Resource {
 	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
 		n.recheckGang(name, c.Gang)
-		n.recheck(keyFor(name, n.cluster.Gangs().Facts(name))) // its priority, for one
+		g := n.cluster.Gangs().Named(name.Namespace, name.Name)
+		n.recheck(keyFor(name, cluster.FactsOf(g))) // its priority, for one
 	case eventlog.CompositePodGroups:
 		n.recompose(name, c.Unit)
 	case eventlog.PriorityClasses:

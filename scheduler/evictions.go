@@ -292,7 +292,7 @@ func (m *Machine) keep(uid types.UID) {
 	}
 	var before cluster.GangFacts
 	if p.Group != nil {
-		before = m.cluster.Gangs().Facts(p.Group.Key())
+		before = cluster.FactsOf(p.Group)
 	}
 	m.cluster.Staying(p)
 	if p.Stage == cluster.Pending {

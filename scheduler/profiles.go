@@ -109,7 +109,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		DRA:       m.cluster.Devices(),
 		Waiting:   m.waits.pods,
 		Nominator: m.nominated,
-		Version:   m.cluster.Beyond,
+		Version:   func() uint64 { return m.cluster.Changed(cluster.PluginInputs) },
 		Changed:   m.cluster.Nodes().ChangedSince,
 		Claims:    m.cluster.Devices().AppendClaims,
 		Removed:   cluster.KeepPorts,

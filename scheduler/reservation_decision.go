@@ -45,8 +45,12 @@ func (v planView) Now() eventlog.Time { return v.now() }
 
 // Versions implements backfill.View.
 func (v planView) Versions() backfill.Versions {
-	return backfill.Versions{Room: v.RoomVersion(), Placements: v.Placements(), Allowed: v.Allowed(),
-		Nominations: v.nominated.changes}
+	return backfill.Versions{
+		Room:        v.Changed(cluster.RoomFreed),
+		Placements:  v.Changed(cluster.PodPlaced),
+		Allowed:     v.Changed(cluster.PodAllowed),
+		Nominations: v.nominated.changes,
+	}
 }
 
 // KeptNodes implements backfill.View.

@@ -39,7 +39,7 @@ type roomCheck struct {
 // version is the queue's RoomVersion: while it is the same, no answer of roomCheck.has has turned from false to true.
 // It grows when room is added or freed, when a reservation comes or goes, and when a nomination does.
 func (r *roomCheck) version() uint64 {
-	return r.cluster.RoomVersion() + r.planner.Version() + r.nominated.changes
+	return r.cluster.Changed(cluster.RoomFreed) + r.planner.Version() + r.nominated.changes
 }
 
 // has is the queue's Room: whether an attempt on an entity that failed may end otherwise. It may if the cluster as a

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -138,7 +139,7 @@ func (p *Planner) learnEver(e *queue.Entity, needed room.Demand, to *roomToGet) 
 		to.ever = p.table.Take(to.shape, room.Empty, to.wanted)
 		return
 	}
-	if version := p.view.Version(); !to.known || to.version != version {
+	if version := p.view.Changed(cluster.ObjectChanged); !to.known || to.version != version {
 		to.known, to.version, to.ever = true, version, p.outlooksFor(e, needed).fitsEver()
 	}
 }

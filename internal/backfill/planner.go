@@ -27,9 +27,8 @@ type View interface {
 	// Versions returns counters that differ from those before whenever an answer that depends on the nodes and the
 	// running pods may have changed.
 	Versions() Versions
-	// Version returns a counter that differs from the one before whenever an object of the cluster came, changed or
-	// went, pods excepted.
-	Version() uint64
+	// Changed is cluster.State.Changed.
+	Changed(k cluster.Kind) uint64
 	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
 	Free(name v1.ResourceName) (amount int64, ok bool)
 

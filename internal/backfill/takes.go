@@ -57,7 +57,7 @@ func (p *Planner) notePassed(s *room.Shape, wanted int) {
 
 // recallPassed makes the queue examine skipped entities again, if there may be room for some of them now.
 func (p *Planner) recallPassed() {
-	version := p.view.Version()
+	version := p.view.Changed(cluster.ObjectChanged)
 	if p.recalled == version {
 		return
 	}

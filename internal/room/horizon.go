@@ -32,7 +32,7 @@ type Horizon struct {
 	total       int64  // of all nodes' base
 	steps       []step // by time, then node
 	changes     uint64 // the change up to which nodes were examined
-	beyond      uint64
+	inputs      uint64
 	allowed     uint64
 	wanted      int64
 	pods        []*cluster.Pod // of the demand that was asked about last
@@ -109,10 +109,10 @@ func (h *Horizon) refresh() {
 	c := h.table.cluster
 	list, _ := c.Nodes().List()
 	places, now, known := c.Nodes().ChangedSince(h.changes)
-	beyond, allowed := c.Beyond(), c.Allowed()
-	// With another Beyond the places may be of another list. With another Allowed the ends of a node's pods may differ,
+	inputs, allowed := c.Changed(cluster.PluginInputs), c.Changed(cluster.PodAllowed)
+	// After PluginInputs the places may be of another list. After PodAllowed the ends of a node's pods may differ,
 	// although the node's generation is the same.
-	known = known && h.beyond == beyond
+	known = known && h.inputs == inputs
 	devices := h.sameDevices() // which notes how they stand, also where all is counted anyway
 	switch {
 	case !h.initialised || !devices || !h.sameList(list) || !known && h.allowed != allowed:
@@ -122,7 +122,7 @@ func (h *Horizon) refresh() {
 	default:
 		h.recount(h.otherGenerations())
 	}
-	h.initialised, h.changes, h.beyond, h.allowed = true, now, beyond, allowed
+	h.initialised, h.changes, h.inputs, h.allowed = true, now, inputs, allowed
 }
 
 // sameDevices notes which resources are names for devices, and reports whether they are the same as before.
@@ -140,7 +140,7 @@ func (h *Horizon) sameList(list []fwk.NodeInfo) bool {
 	if len(list) != len(h.nodes) {
 		return false
 	}
-	if h.beyond == h.table.cluster.Beyond() {
+	if h.inputs == h.table.cluster.Changed(cluster.PluginInputs) {
 		return true // no node has come or gone
 	}
 	for i := range list {

@@ -129,7 +129,7 @@ func (t *Table) Counted(r Rule) int { return t.places[r.gone].counted }
 func (p *Places) Total() int64 {
 	t := p.table
 	p.asked = t.places[p.rule.gone].asked
-	version := t.cluster.Version()
+	version := t.cluster.Changed(cluster.ObjectChanged)
 	same := p.seen.valid && p.version == version
 	if same && p.rule.gone == all {
 		return p.total

@@ -64,12 +64,12 @@ type seen struct {
 // changedSince returns the places, in the State's list, of the nodes on which the answer by a rule may have changed. It
 // moves s on. known is false if that may be any node. For Empty only the nodes' objects matter.
 func (t *Table) changedSince(s *seen, r Rule) (places []int32, known bool) {
-	now := seen{valid: true, list: t.cluster.ListVersion()}
+	now := seen{valid: true, list: t.cluster.Changed(cluster.NodeListed)}
 	if r.gone == all {
 		places, now.change, known = t.cluster.Nodes().ObjectsChangedSince(s.change)
 	} else {
 		places, now.change, known = t.cluster.Nodes().ChangedSince(s.change)
-		now.priorities = t.cluster.Reprioritised()
+		now.priorities = t.cluster.Changed(cluster.Reprioritised)
 	}
 	known = known && s.valid && s.list == now.list && s.priorities == now.priorities
 	*s = now
