@@ -100,7 +100,7 @@ func (w *world) build(must func(error)) {
 		DRA:       w.state.Devices(),
 		Evictions: w,
 		Nominator: w,
-		Version:   w.state.Beyond, // memos are kept
+		Version:   func() uint64 { return w.state.Changed(cluster.PluginInputs) }, // memos are kept
 		Now:       func() time.Time { return epoch },
 	})
 	must(err)
