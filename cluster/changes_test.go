@@ -8,7 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// However many nodes change, whoever asks often is told of each, and whoever does not learns that it is not known.
+// A caller that asks often gets every changed node, however many change. A caller that does not learns that they are
+// not known.
 func TestChangesListsEveryChangedNodeOrReportsThatItCannot(t *testing.T) {
 	s := New()
 	for i := range 40 {

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A resource that stands for devices is lacking nowhere where it is not in the allocatable, and what is free of it in
-// the allocatable of other nodes is no reason to wait.
+// A resource that is a name for devices is not lacking if the allocatable does not have it. Free amounts of it in the
+// allocatable of other nodes are no reason to wait.
 func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
 	const gpu = v1.ResourceName("example.com/gpu")
 	s := New()

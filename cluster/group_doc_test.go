@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every row of the tables in docs/GANGS.md names what shows it, and that is there; and every label and annotation that
-// is read has a row.
+// Every row of the tables in docs/GANGS.md names an existing test or transcript. Every label and annotation that is
+// read has a row.
 func TestEveryRowAboutGangsNamesATest(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "GANGS.md"))
 	if err != nil {
@@ -28,7 +28,7 @@ func TestEveryRowAboutGangsNamesATest(t *testing.T) {
 			t.Errorf("there is no %s", found[1])
 		}
 	}
-	footnotes := map[string]bool{} // those that name something, as [^1]
+	footnotes := map[string]bool{} // footnotes that name a test, as [^1]
 	for _, found := range regexp.MustCompile(`(?m)^(\[\^\d+\]): (.*)$`).FindAllStringSubmatch(string(text), -1) {
 		footnotes[found[1]] = name.MatchString(found[2])
 	}

@@ -15,8 +15,8 @@ import (
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// Whatever happens to a gang's members and their nodes, what it counts is what counting them anew comes to, and a state
-// that is restored counts the same.
+// The counts of a gang equal a count of all its members after any change of the members and their nodes. A restored
+// state has the same counts.
 func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()
@@ -127,7 +127,7 @@ func changeGang(t *rapid.T, s *State) {
 	}
 }
 
-// checkNeeded counts anew.
+// checkNeeded counts again.
 func checkNeeded(t *rapid.T, s *State) {
 	g := s.Gangs().Named("ml", "a")
 	if g == nil {

@@ -35,7 +35,7 @@ func taskPod(name, task string) *v1.Pod {
 	return p
 }
 
-// What a message says of a task is quoted, and cut.
+// A task's name is quoted and cut in messages.
 func TestNamesOfTasksAreQuoted(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for _, name := range []string{"a\x1b[2Jb", long} {
@@ -48,8 +48,8 @@ func TestNamesOfTasksAreQuoted(t *testing.T) {
 	}
 }
 
-// naiveParts reports whether every choice of members that brings the gang to its minimum has enough of each task: of
-// those that can be chosen, which are no others than pods without a node here.
+// naiveParts reports whether every choice of members that brings the gang to its minimum has enough of each task. Only
+// pods without a node can be chosen here.
 func naiveParts(minimum int, tasks map[string]int32, placed, open []string) bool {
 	lacking := minimum - len(placed)
 	if lacking <= 0 || len(open) < lacking {
@@ -176,7 +176,7 @@ func TestPartsFollowTheirMembers(t *testing.T) {
 	refused("one ended well, of whatever task", false)
 }
 
-// An object may have tens of thousands of parts, more than are looked at pair by pair in a test's time.
+// An object may have tens of thousands of parts, too many to compare in pairs in a test's time.
 func TestManyPartsAreReadAndJudged(t *testing.T) {
 	const many = 200_000 // the square of it takes a minute and more
 	group := &kai.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}

@@ -71,7 +71,7 @@ func namesOf[T metav1.Object](objects []T, err error) []string {
 	return names
 }
 
-// typedListers are the generated listers that in-tree plugins take, and those that ours may.
+// typedListers are the generated listers for the resources of in-tree plugins and of added ones.
 var typedListers = map[eventlog.Resource]func(informers.SharedInformerFactory, labels.Selector) []string{
 	eventlog.Pods: func(f informers.SharedInformerFactory, s labels.Selector) []string {
 		return namesOf(f.Core().V1().Pods().Lister().List(s))

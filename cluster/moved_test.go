@@ -9,7 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// A State that nobody asks which pods have moved keeps nothing of that, however long it lives.
+// A State keeps no moved pods until somebody takes them, however long it lives.
 func TestMovesAreKeptOnlyForWhoeverTakesThem(t *testing.T) {
 	s := cluster.New()
 	upsert := func() {

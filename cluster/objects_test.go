@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// TestObjectsAreAsTheirLastEntriesSaid has what decisions change beside the objects: a pod that is assumed on a node, a
-// volume that is assumed to be a claim's, and pods of a node that is not there.
+// TestObjectsAreAsTheirLastEntriesSaid has decisions change data beside the objects: a pod is assumed on a node, and a
+// volume is assumed to be a claim's. Some pods name a node that does not exist.
 func TestObjectsAreAsTheirLastEntriesSaid(t *testing.T) {
 	s := newState(t)
 	mustUpsert(t, s.Informers(), &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}},

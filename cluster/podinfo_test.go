@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAPodInfoIsThatOfThePodAlone takes pods in one after the other and compares what is found out about each with what
-// would be found out if it were the first.
+// TestAPodInfoIsThatOfThePodAlone takes pods in one after the other. It compares the data about each with the data that
+// it would have if it were the first.
 func TestAPodInfoIsThatOfThePodAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()

@@ -83,7 +83,7 @@ func (s testState) pod(p *v1.Pod) *Pod {
 	return s.Pods().Get(p.UID)
 }
 
-// books is what stands where, and how many of group g are at each stage.
+// books are the pods on each node, and the numbers of members of group g at each stage.
 func (s testState) books() string {
 	var b strings.Builder
 	for _, uid := range slices.Sorted(maps.Keys(s.pods.byUID)) {

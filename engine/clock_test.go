@@ -18,8 +18,8 @@ import (
 const year = 365 * 24 * time.Hour
 
 // TestWhateverTheClockSaysTimeNeverGoesBackAndTheReplayIsIdentical has the clock jump by up to ten years, forward or
-// back, before each step of the story, and at restarts between them. The entries' times never go back, and are
-// the clock's wherever that is not behind them; the log is decided again in the same way; and recovering from it gives
+// back, before each step of the story, and at restarts between them. The entries' times never go back. They are the
+// clock's times wherever the clock is not behind them. The log is decided again in the same way. Recovery from it gives
 // the state of the engine that wrote it.
 func TestWhateverTheClockSaysTimeNeverGoesBackAndTheReplayIsIdentical(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -45,8 +45,8 @@ func TestWhateverTheClockSaysTimeNeverGoesBackAndTheReplayIsIdentical(t *testing
 	})
 }
 
-// clockSteps steps the engine at what the clock says, answers its effects in the next step, and checks the times of
-// what it logs.
+// clockSteps steps the engine at the clock's time, answers its effects in the next step, and checks the times of the
+// new entries.
 func (w *world) clockSteps(r *rapid.T, clock time.Time, inputs []eventlog.Payload) {
 	before := w.engine.Machine().Now()
 	first := w.engine.Machine().Seq() + 1
@@ -101,9 +101,9 @@ func (w *world) wantIdentical(r *rapid.T) {
 	}
 }
 
-// TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime bounds what a jump of ten years does: what waits for
-// time (a backoff, a gang's wait, the flush of unschedulable pods) ends at once, each thing once, as it would have
-// ended by itself. What is bound, or asked to be bound, stays.
+// TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime bounds the effects of a jump of ten years. Everything that
+// waits for time (a backoff, a gang's wait, the flush of unschedulable pods) ends at once, and once, as it would have
+// ended by itself. Bound pods, and pods that are being bound, keep their nodes.
 func TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime(t *testing.T) {
 	late, inTime := newWorld(t), newWorld(t)
 	for _, w := range []*world{late, inTime} {
@@ -115,7 +115,7 @@ func TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime(t *testing.T) {
 	}
 	before := late.engine.Machine().Seq()
 	late.mustStep(moment{after: 10 * year})
-	for range 100 { // the other one is woken whenever time makes work, for as long as anything comes of it
+	for range 100 { // the other one is woken while there is work at some time
 		wake, ok := inTime.engine.Machine().Wake()
 		if !ok || wake.Sub(inTime.now) > time.Hour || inTime.now.Sub(start) > time.Hour {
 			break
@@ -144,9 +144,8 @@ func TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime(t *testing.T) {
 	verify(t, late.log.kept, false)
 }
 
-// TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait says what a jump forward that is taken back costs:
-// the log's time stands still until the clock has reached it again, and with it what waits for time; everything else
-// goes on.
+// TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait has a clock that jumps forward and back. The log's
+// time does not change until the clock has reached it again, and timers wait. Everything else continues.
 func TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait(t *testing.T) {
 	w := newWorld(t)
 	w.mustStep(moment{inputs: []eventlog.Payload{node("n1", "4")}})

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// TestACallDecidesNoMoreThanItMay gives a backlog of five pods to an engine that makes two decisions a call: the
-// effects of the first two come while the others wait, inputs are taken in between, and the log replays as any other.
+// TestACallDecidesNoMoreThanItMay gives a backlog of five pods to an engine that makes two decisions a call. The
+// effects of the first two come while the others wait, and inputs are taken in between. The log replays like any other.
 func TestACallDecidesNoMoreThanItMay(t *testing.T) {
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// What a PodGroup has reserved in a pod's place is known when the bind is carried out, and which claims are to be given
-// back.
+// When a bind is carried out, the devices that a PodGroup has reserved in a pod's place are known, and so are the
+// claims to give back.
 func TestWhatAPodGroupHasReservedIsSaidWithTheEffect(t *testing.T) {
 	cfg, err := framework.LoadConfig([]byte(`
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -68,9 +68,9 @@ func verify(t testing.TB, log engine.Log, undecided bool) {
 	}
 }
 
-// TestNothingIsReleasedUnlessItsAppendSucceeds fails every append of the story in turn, in both ways in which
-// a disk can: the entries are kept, or they are not. Either way the engine gives nothing out and stops, and the
-// engine that is opened on what the log holds comes to the same state as one that was restarted in good order.
+// TestNothingIsReleasedUnlessItsAppendSucceeds fails every append of the story in turn. The disk keeps the entries, or
+// it does not. Either way the engine gives nothing out and stops. An engine that is opened on the log then has the
+// state of one that was restarted in good order.
 func TestNothingIsReleasedUnlessItsAppendSucceeds(t *testing.T) {
 	story := gangStory()
 	for _, persist := range []bool{false, true} {
@@ -103,7 +103,7 @@ func TestNothingIsReleasedUnlessItsAppendSucceeds(t *testing.T) {
 	}
 }
 
-// wantStopped has the engine refuse to go on.
+// wantStopped requires that the engine refuses every call.
 func wantStopped(t *testing.T, w *world) {
 	t.Helper()
 	appends := len(w.log.appends)
@@ -209,9 +209,9 @@ func TestABigStepIsAppendedInParts(t *testing.T) {
 	verify(t, w.log.kept, false)
 }
 
-// TestRecoveryAfterEveryStep stops the story after every step. The engine that is opened then has the state
-// that the old one would have in the new epoch, asks again for what has no result yet, and ends the story with
-// the same pods on the same nodes.
+// TestRecoveryAfterEveryStep stops the story after every step. The engine that is opened then has the state that the
+// old one would have in the new epoch. It asks again for effects that have no result yet, and ends the story with the
+// same pods on the same nodes.
 func TestRecoveryAfterEveryStep(t *testing.T) {
 	story := gangStory()
 	whole := newWorld(t)
@@ -261,8 +261,8 @@ func answersTo(effects []scheduler.Effect) []eventlog.Payload {
 	return answers
 }
 
-// TestRecoveryFromEveryPrefix opens every beginning of a log, as a crash between two appends may leave it. What
-// was left undecided is decided with the first step, and no gang is asked to be bound in part.
+// TestRecoveryFromEveryPrefix opens every beginning of a log, as a crash between two appends may leave it. The first
+// step decides everything that was left undecided, and no gang is bound in part.
 func TestRecoveryFromEveryPrefix(t *testing.T) {
 	w := newWorld(t)
 	for _, m := range gangStory() {
@@ -459,8 +459,8 @@ func TestTheStateSharesNothingWithTheCallersObjects(t *testing.T) {
 	}
 }
 
-// TestACancelledStepLeavesALogThatReplays stops in the middle of a step's decisions: what was decided is
-// durable, nothing of it is released, and who opens the log decides the rest.
+// TestACancelledStepLeavesALogThatReplays stops in the middle of a step's decisions. The decisions until then are
+// durable, and none of their effects is released. The next engine decides the rest.
 func TestACancelledStepLeavesALogThatReplays(t *testing.T) {
 	inputs := []eventlog.Payload{node("n1", "4"), node("n2", "4"), group("red", 3), pod("red-0", "2", "red"),
 		pod("red-1", "2", "red"), pod("red-2", "2", "red")}

@@ -28,9 +28,9 @@ func withPlugin(t *testing.T, name string) []byte {
 	return config
 }
 
-// TestAPluginsMemoryIsRecovered runs the gang story with a plugin that can write its memory down, and with one that
-// cannot: the first is recovered from a snapshot, the second from the whole log, and it is said that there are no
-// snapshots of it. The state is the same.
+// TestAPluginsMemoryIsRecovered runs the gang story with a plugin that can encode its memory, and with one that cannot.
+// The first is recovered from a snapshot. The second is recovered from the whole log, and a message says that there are
+// no snapshots of it. The state is the same.
 func TestAPluginsMemoryIsRecovered(t *testing.T) {
 	for _, name := range []string{"RackLimit", "ForgetfulRackLimit"} {
 		t.Run(name, func(t *testing.T) {

@@ -20,12 +20,12 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// heldLog is a log of which each append waits until it is let go on.
+// heldLog is a log of which each append waits for let.
 type heldLog struct {
 	*eventlog.Memory
 	held    bool
 	entered chan int   // how many entries an append has that has come
-	goOn    chan error // what becomes of it: nil for going on, errKept for keeping the entries and failing
+	goOn    chan error // the outcome: nil, or errKept for keeping the entries and failing
 }
 
 // errKept has the entries kept, and an error returned all the same.
@@ -47,7 +47,7 @@ func (l *heldLog) Append(ctx context.Context, expectedLast uint64, entries []eve
 	return err
 }
 
-// let has the append under way, or the next one, go on, and returns how many entries it had.
+// let ends the wait of the append under way, or of the next one, and returns how many entries it had.
 func (l *heldLog) let(err error) int {
 	n := <-l.entered
 	l.goOn <- err
@@ -79,7 +79,7 @@ func held(t testing.TB, release engine.Release) (*engine.Engine, *heldLog) {
 	if _, err := e.Step(context.Background(), start, []eventlog.Payload{node("n1", "4")}); err != nil {
 		t.Fatal(err)
 	}
-	<-e.Appended() // of what was appended so far
+	<-e.Appended() // for the appends so far
 	log.held = true
 	return e, log
 }
@@ -93,7 +93,7 @@ func mustAdvance(t testing.TB, e *engine.Engine, inputs ...eventlog.Payload) []s
 	return effects
 }
 
-// effectsOf returns the effects of what a call of the engine returned.
+// effectsOf returns the effects of a call of the engine.
 func effectsOf(r engine.Ready, err error) (effects []scheduler.Effect, _ error) {
 	for _, x := range r.Effects {
 		effects = append(effects, x.Effect)
@@ -287,7 +287,7 @@ func TestAdvanceWaitsWhileTooManyEntriesAreInFlight(t *testing.T) {
 // TestAdvanceWaitsWhileTooManyBytesAreInFlight hands over a few large objects, with the disk standing still.
 func TestAdvanceWaitsWhileTooManyBytesAreInFlight(t *testing.T) {
 	e, log := held(t, engine.WhenDecided)
-	const size = engine.MaxInFlightBytes/5 - 100 // with what is around it five are just not too much
+	const size = engine.MaxInFlightBytes/5 - 100 // with their headers five are just not too much
 	message := func(size int) eventlog.Payload {
 		return &eventlog.BindResult{UID: "u", Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)}
 	}
@@ -315,7 +315,7 @@ func TestAdvanceWaitsWhileTooManyBytesAreInFlight(t *testing.T) {
 	}
 }
 
-// wantWaiting gives the engine inputs that it cannot hand over, and returns what Advance will.
+// wantWaiting gives the engine inputs that it cannot hand over, and returns the result of Advance.
 func wantWaiting(t *testing.T, e *engine.Engine, inputs []eventlog.Payload) <-chan error {
 	t.Helper()
 	begun, back := make(chan struct{}), make(chan error, 1)
@@ -500,7 +500,7 @@ func TestHoweverLateEffectsAreReleasedTheLogReplaysAndNoneIsEarly(t *testing.T) 
 	})
 }
 
-// finishSomeAppends lets a few of the appends in flight go on.
+// finishSomeAppends lets a few of the appends in flight end.
 func finishSomeAppends(r *rapid.T, e *engine.Engine, log *heldLog) {
 	for range rapid.IntRange(0, 2).Draw(r, "appends") {
 		if e.Durable() < e.Machine().Seq() {

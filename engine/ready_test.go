@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// feed keeps what comes with every Ready, and holds the contract of engine.Ready against it.
+// feed keeps the contents of every Ready, and checks the contract of engine.Ready.
 type feed struct {
 	t       testing.TB
 	log     engine.Log

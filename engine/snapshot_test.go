@@ -44,7 +44,7 @@ func (s *memoryStore) Drop(seq uint64) error {
 	return s.fail
 }
 
-// chained is a log that makes the hashes of its records anew, from its entries.
+// chained is a log that computes the hashes of its records again, from its entries.
 type chained struct{ *eventlog.Memory }
 
 func (l chained) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
@@ -79,8 +79,8 @@ func openWith(t testing.TB, w *world, log engine.Log, store snapshot.Store, repo
 	return e
 }
 
-// TestEverySnapshotAndItsTailAreTheWholeLog tells the story with a snapshot after every commit, and recovers from
-// each of them and from the whole log: the state is the same, and so is the rest of the story.
+// TestEverySnapshotAndItsTailAreTheWholeLog tells the story with a snapshot after every commit. It recovers from each
+// of them and from the whole log. The state is the same, and so is the rest of the story.
 func TestEverySnapshotAndItsTailAreTheWholeLog(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		t.Run(fmt.Sprintf("record hashes made anew %v", anew), func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
 	if err := open(t, newest, store.kept[newest]); err != nil {
 		t.Errorf("a log that ends with its snapshot: %v", err)
 	}
-	// What cannot be read may be of a later entry.
+	// A snapshot that cannot be read may be of a later entry.
 	for name, unread := range map[string]memoryStore{"the list": {unlisted: fs.ErrPermission},
 		"a snapshot": {bad: fs.ErrPermission}} {
 		unread.kept = store.kept
@@ -324,7 +324,7 @@ func TestASnapshotThatFailsStopsNothing(t *testing.T) {
 	verify(t, w.log.kept, false)
 }
 
-// slowStore holds every Put up until it is let go.
+// slowStore holds every Put up until it may end.
 type slowStore struct {
 	memoryStore
 	entered chan uint64
@@ -336,8 +336,8 @@ func (s *slowStore) Put(seq uint64, _ []byte) error {
 	return <-s.release
 }
 
-// TestAnAppendDoesNotWaitForASnapshotOnItsWay has the store stand still: the story goes on to its end, no second
-// snapshot is begun, and what the store says at last is reported by Close.
+// TestAnAppendDoesNotWaitForASnapshotOnItsWay has the store hold a snapshot up. The story continues to its end, no
+// second snapshot is begun, and Close reports the store's last result.
 func TestAnAppendDoesNotWaitForASnapshotOnItsWay(t *testing.T) {
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {

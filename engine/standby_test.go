@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// standbyOptions are those of a standby and of the engine that it becomes.
+// standbyOptions are the options of a standby and of the engine that it becomes.
 func standbyOptions(t testing.TB, store snapshot.Store) engine.Options {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
@@ -27,7 +27,7 @@ func standbyOptions(t testing.TB, store snapshot.Store) engine.Options {
 	}
 }
 
-// follow has a standby follow the log to entry last. It returns the entries that the standby tells of, now and later.
+// follow has a standby follow the log to entry last. It returns the entries that the standby reports, now and later.
 func follow(t testing.TB, s *engine.Standby, log engine.FollowedLog, last uint64) *[]uint64 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func follow(t testing.TB, s *engine.Standby, log engine.FollowedLog, last uint64
 }
 
 // TestAStandbyThatTakesOverGoesOnAsAnEngineThatReadTheLog lets a standby follow the story up to each of its moments,
-// and take over one moment later: what is decided from then on is what an engine decides that has read the whole log.
+// and take over one moment later. From then on it decides like an engine that has read the whole log.
 func TestAStandbyThatTakesOverGoesOnAsAnEngineThatReadTheLog(t *testing.T) {
 	story := gangStory()
 	for at := range story {
@@ -75,7 +75,7 @@ func TestAStandbyThatTakesOverGoesOnAsAnEngineThatReadTheLog(t *testing.T) {
 		if s.Machine().Hash() != w.engine.Machine().Hash() {
 			t.Fatalf("moment %d: the standby's state is not the leader's", at)
 		}
-		if at > 0 && at < len(story) { // one moment more, which the standby does not hear of
+		if at > 0 && at < len(story) { // one moment more, which the standby does not receive
 			w.mustStep(story[at])
 		}
 		missed := w.engine.Machine().Seq() - last
@@ -133,7 +133,7 @@ func (l *countingLog) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.
 	}
 }
 
-// TestAStandbyWritesSnapshots follows a story: what it has written is what an engine restores.
+// TestAStandbyWritesSnapshots follows a story. An engine restores the snapshots that it has written.
 func TestAStandbyWritesSnapshots(t *testing.T) {
 	w := newWorld(t)
 	store := &memoryStore{kept: map[uint64][]byte{}}

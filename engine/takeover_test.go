@@ -65,7 +65,7 @@ func TestAnEngineThatLostItsStreamGivesOutNoEffect(t *testing.T) {
 		t.Errorf("effects %v, error %v, want none and that epoch 2 has the log", effects, err)
 	}
 	effects, err = effectsOf(leader.Step(t.Context(), now, []eventlog.Payload{pod("c", "1", "")}))
-	if err != nil || len(effects) != 2 { // that of a, of which nothing came yet, and that of c
+	if err != nil || len(effects) != 2 { // the effect of a, which has no result yet, and the effect of c
 		t.Errorf("the one that has it: effects %v, error %v, want the binds of a and c", effects, err)
 	}
 	verify(t, second, false)

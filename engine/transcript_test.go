@@ -100,7 +100,7 @@ func withPriority(p eventlog.Payload, priority int32) eventlog.Payload {
 	return p
 }
 
-// TestASequenceOfReadyValues is what a driver sees that waits for the disk in each turn.
+// TestASequenceOfReadyValues shows the values for a driver that waits for the disk in each turn.
 func TestASequenceOfReadyValues(t *testing.T) {
 	log := eventlog.NewMemory()
 	e := openReleasing(t, log, engine.WhenDurable, nil)
@@ -145,7 +145,7 @@ func TestASequenceOfReadyValues(t *testing.T) {
 	verify(t, log, false)
 }
 
-// TestASequenceOfReadyValuesAheadOfTheDisk is what a driver sees that lets the engine go on while the disk is at work.
+// TestASequenceOfReadyValuesAheadOfTheDisk shows the values for a driver that does not wait for the disk.
 func TestASequenceOfReadyValuesAheadOfTheDisk(t *testing.T) {
 	e, log := held(t, engine.WhenDurable)
 	// begins has the engine take in pod a, and waits until its append is under way; appended lets that succeed, and

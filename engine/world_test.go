@@ -29,8 +29,8 @@ type moment struct {
 	inputs []eventlog.Payload
 }
 
-// gangStory has everything that makes a difference to an engine: gangs that fit, that must wait, and of which
-// one is released; time that makes work; a late member; nodes that come and go; binds that come back a step later.
+// gangStory has all cases of an engine: gangs that fit, gangs that must wait, and one that is released. Time makes
+// work. A late member comes, nodes come and go, and the results of binds come a step later.
 func gangStory() []moment {
 	return []moment{
 		{0, []eventlog.Payload{node("n1", "4"), node("n2", "4")}},
@@ -104,7 +104,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// reopen makes a new engine of what the log holds, as after a crash.
+// reopen makes a new engine from the log, as after a crash.
 func (w *world) reopen() {
 	w.t.Helper()
 	w.log = &faultyLog{kept: w.log.kept}

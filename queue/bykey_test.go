@@ -8,7 +8,7 @@ import (
 )
 
 // TestEntitiesAreListedByKey has entities come and go, some of them under the key of one that has left, and compares
-// the list with one that is sorted anew. It is listed rarely, so that it is also made anew in between.
+// the list with one that is sorted again. It is listed rarely, so that it is also made again in between.
 func TestEntitiesAreListedByKey(t *testing.T) {
 	for seed := range uint64(20) {
 		draw := rand.New(rand.NewPCG(seed, 3))
@@ -48,8 +48,8 @@ func TestEntitiesAreListedByKey(t *testing.T) {
 	}
 }
 
-// TestALargeQueueDoesNotMoveAsEntitiesComeAndGo counts how often the list of all entities is made anew while they come
-// and go and nobody asks for it: each time it has grown, or been replaced, by half.
+// TestALargeQueueDoesNotMoveAsEntitiesComeAndGo counts how often the list of all entities is made again while they come
+// and go and nobody asks for it: each time that half of it is new.
 func TestALargeQueueDoesNotMoveAsEntitiesComeAndGo(t *testing.T) {
 	var s byKey
 	made := 0

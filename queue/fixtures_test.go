@@ -32,7 +32,7 @@ var (
 	wildcard  = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}
 )
 
-// tester is what the checks need of *testing.T and *rapid.T.
+// tester are the methods of *testing.T and *rapid.T that the checks need.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -105,7 +105,7 @@ func withPriority(pod *v1.Pod, p int32) *v1.Pod {
 func podKey(name string) Key  { return fwk.PodKey("ns", name) }
 func gangKey(name string) Key { return fwk.PodGroupKey("ns", name) }
 
-// newQueue returns a queue whose default profile is p, standing at epoch.
+// newQueue returns a queue whose default profile is p, with the time epoch.
 func newQueue(t tester, p Profile, change ...func(*Options)) *Queue {
 	t.Helper()
 	opts := Options{Less: byPriority, Profiles: map[string]Profile{sched: p}}

@@ -28,7 +28,7 @@ func TestTheQueueIsWhatTheModelSays(t *testing.T) {
 			t: t, w: w,
 			m: &model{world: w, early: early, now: epoch, entities: map[Key]*modelEntity{}},
 			q: newQueue(t, w.profile(), room, func(o *Options) { o.RoomVersion = func() uint64 { return w.version } }),
-			// plain asks Room anew after every change: the version is a memo only.
+			// plain asks Room again after every change: the version is a memo only.
 			plain: newQueue(t, w.profile(), room),
 		}
 		t.Repeat(r.actions())
@@ -173,7 +173,7 @@ func (r *run) time() {
 	r.setTime(r.m.now.Add(d))
 }
 
-// change changes what plugins and Room see. Who is gated is told to nobody.
+// change changes the answers of plugins and Room. Nobody learns which entities are gated.
 func (r *run) change() {
 	if rapid.Bool().Draw(r.t, "free") {
 		free := rapid.IntRange(0, 4).Draw(r.t, "free")

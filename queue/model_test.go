@@ -14,9 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// model is the queue written down naively: a map of entities, and every question answered by looking at all
-// of them. In its states, Active stands for active and owed alike: which of the two an entity is depends on
-// when ChooseHead looked at it, and must not matter.
+// model is a naive queue: a map of entities, and every answer from all of them. In its states, Active means active or
+// retryable. Which of the two an entity is depends on the time at which ChooseHead checked it, and must not matter.
 type model struct {
 	world    *world
 	early    bool // Options.PopEarly
@@ -57,7 +56,7 @@ type seenEvent struct {
 	members []string
 }
 
-// world is what the plugins and Room look at.
+// world has the answers of the plugins and of Room.
 type world struct {
 	gated   map[types.UID]string // the plugin that gates the pod
 	free    int
@@ -71,7 +70,7 @@ var (
 	evG = fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Add}
 )
 
-// wants is what the hints of the model's plugins say of a pod.
+// wants is the answer of the hints of the model's plugins about a pod.
 func (w *world) wants(plugin, pod string, ev fwk.ClusterEvent) bool {
 	switch plugin {
 	case "P":
@@ -147,7 +146,7 @@ func (m *model) set(e *modelEntity, s State) {
 	}
 }
 
-// rest, requeue and activate are the rules by which an entity finds its place.
+// rest, requeue and activate are the rules for an entity's state.
 func (m *model) rest(e *modelEntity) {
 	ready, gated, _ := e.count()
 	switch {
@@ -369,7 +368,7 @@ func (m *model) park(key Key, f Failure) {
 	}
 }
 
-// worth is what an event does for an entity with its failure, over the members named in it.
+// worth is the effect of an event on an entity with its failure, over the members named in it.
 func (m *model) worth(e *modelEntity, s seenEvent) strategy {
 	if s.ev == wildcard {
 		if _, ok := e.members[s.only]; ok || s.only == "" {

@@ -54,7 +54,7 @@ func restored(t *testing.T, q *Queue) *Queue {
 	return again
 }
 
-// told is what a queue is told of the gang g, which has the members g-0 and g-1.
+// told are calls on a queue, about the gang g, which has the members g-0 and g-1.
 type told []func(*Queue)
 
 var (
@@ -76,7 +76,7 @@ func pass(d time.Duration) func(*Queue)     { return func(q *Queue) { q.SetTime(
 // blaming is a failure that the plugins are to blame for.
 func blaming(plugins ...string) Failure { return Failure{Plugins: plugins} }
 
-// fieldCases has, for what is written down of an entity, states in which what comes next hangs on that alone.
+// fieldCases has, for each encoded field of an entity, states in which the next step depends on that field alone.
 var fieldCases = []struct {
 	field         string
 	before, after told
@@ -172,7 +172,7 @@ var fieldCases = []struct {
 		Unschedulable,
 		"",
 	},
-	// Nothing has changed since it came to rest, and so time alone does not have it tried again.
+	// Nothing has changed since it came to rest, so that time alone does not retry it.
 	{"stamp", told{startAttempt, park(blaming("A"))}, told{pass(time.Hour)}, Unschedulable, ""},
 	{
 		"changedAt",
@@ -183,8 +183,8 @@ var fieldCases = []struct {
 	},
 }
 
-// TestEachFieldOfTheStateDecidesWhatComesAfterARestore tells a queue that was written down, and one made of what was
-// written, the same, and wants both to be what a queue has to be that was never written down.
+// TestEachFieldOfTheStateDecidesWhatComesAfterARestore makes the same calls on a queue that was encoded, and on one
+// that was restored from these bytes. Both must equal a queue that was never encoded.
 func TestEachFieldOfTheStateDecidesWhatComesAfterARestore(t *testing.T) {
 	for _, c := range fieldCases {
 		t.Run(c.field, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestARestoredQueueShowsWhatTheOriginalShows(t *testing.T) {
 		q.Delete(gangKey("a"), "uid-a-0")
 		q.Delete(gangKey("a"), "uid-a-1")
 		q.ChooseHead()
-		wantHead(t, q, "g") // with no event of its own: the retry was owed to it
+		wantHead(t, q, "g") // with no event of its own: it was retryable
 	}
 	wantAlike(t, q, again)
 }

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// roomy gives queues in which the entities named have room.
-type roomy struct {
+// withRoom makes queues in which the entities named have room.
+type withRoom struct {
 	names   map[string]bool
 	asked   []string
 	version uint64
 }
 
-func (r *roomy) options(o *Options) {
+func (r *withRoom) options(o *Options) {
 	o.Room = func(e *Entity) bool {
 		r.asked = append(r.asked, e.Key().Name)
 		return r.names[e.Key().Name]
@@ -21,7 +21,7 @@ func (r *roomy) options(o *Options) {
 	o.RoomVersion = func() uint64 { return r.version }
 }
 
-func (r *roomy) set(names ...string) {
+func (r *withRoom) set(names ...string) {
 	r.names = map[string]bool{}
 	for _, n := range names {
 		r.names[n] = true
@@ -29,7 +29,7 @@ func (r *roomy) set(names ...string) {
 	r.version++
 }
 
-func (r *roomy) wantAsked(t *testing.T, want string) {
+func (r *withRoom) wantAsked(t *testing.T, want string) {
 	t.Helper()
 	if got := strings.Join(r.asked, " "); got != want {
 		t.Errorf("Room was asked for %q, want %q", got, want)
@@ -38,7 +38,7 @@ func (r *roomy) wantAsked(t *testing.T, want string) {
 }
 
 // failedPods returns a queue at epoch+20s in which the pods failed and their backoff is over.
-func failedPods(t *testing.T, r *roomy, names ...string) *Queue {
+func failedPods(t *testing.T, r *withRoom, names ...string) *Queue {
 	q := newQueue(t, Profile{Hints: hints("P", on(nodeAdd, nil), "R", on(podDelete, nil))}, r.options)
 	for _, n := range names {
 		q.Add(podKey(n), podNamed(n))
@@ -50,7 +50,7 @@ func failedPods(t *testing.T, r *roomy, names ...string) *Queue {
 }
 
 func TestANewEntityIsNotAskedForRoom(t *testing.T) {
-	r := &roomy{}
+	r := &withRoom{}
 	q := newQueue(t, Profile{}, r.options)
 	q.Add(podKey("a"), podNamed("a"))
 	q.ChooseHead()
@@ -58,8 +58,8 @@ func TestANewEntityIsNotAskedForRoom(t *testing.T) {
 	r.wantAsked(t, "")
 }
 
-func TestWithoutRoomTheRetryIsOwed(t *testing.T) {
-	r := &roomy{}
+func TestWithoutRoomAnEntityStaysRetryable(t *testing.T) {
+	r := &withRoom{}
 	q := failedPods(t, r, "a", "b")
 	q.Move(nodeAdd, nil, nil)
 	q.ChooseHead()
@@ -85,7 +85,7 @@ func TestWithoutRoomTheRetryIsOwed(t *testing.T) {
 
 func TestNoEventIsLostToLackOfRoom(t *testing.T) {
 	// P rejected it. P's event comes while there is no room; then room comes by an event P does not know.
-	r := &roomy{}
+	r := &withRoom{}
 	q := failedPods(t, r, "a")
 	q.Move(nodeAdd, nil, nil)
 	q.ChooseHead()
@@ -97,7 +97,7 @@ func TestNoEventIsLostToLackOfRoom(t *testing.T) {
 }
 
 func TestTheHeadThatLostItsRoomIsPassedOver(t *testing.T) {
-	r := &roomy{}
+	r := &withRoom{}
 	q := failedPods(t, r, "a", "b")
 	r.set("a", "b")
 	q.Move(nodeAdd, nil, nil)
@@ -111,7 +111,7 @@ func TestTheHeadThatLostItsRoomIsPassedOver(t *testing.T) {
 }
 
 func TestRoomIsNotAskedForDuringAnAttempt(t *testing.T) {
-	r := &roomy{}
+	r := &withRoom{}
 	q := failedPods(t, r, "a")
 	q.Move(nodeAdd, nil, nil)
 	q.Add(podKey("b"), podNamed("b"))
@@ -122,8 +122,8 @@ func TestRoomIsNotAskedForDuringAnAttempt(t *testing.T) {
 	wantHead(t, q, "b")
 }
 
-func TestAnOwedEntityThatChangesIsAskedAgain(t *testing.T) {
-	r := &roomy{}
+func TestARetryableEntityThatChangesIsAskedAgain(t *testing.T) {
+	r := &withRoom{}
 	q := newQueue(t, Profile{Hints: hints("P", on(nodeAdd, nil))}, r.options)
 	key := addGang(q, "g", 2)
 	fail(q, key, "P")
@@ -138,7 +138,7 @@ func TestAnOwedEntityThatChangesIsAskedAgain(t *testing.T) {
 }
 
 func TestAFlushWaitsForRoomAndLeavesNoTimer(t *testing.T) {
-	r := &roomy{}
+	r := &withRoom{}
 	q := failedPods(t, r, "a")
 	q.Move(nodeLabel, nil, nil)
 	at, ok := q.Wake()
@@ -157,7 +157,7 @@ func TestAFlushWaitsForRoomAndLeavesNoTimer(t *testing.T) {
 }
 
 func TestWithoutARoomVersionEveryChangeAsksForRoomAgain(t *testing.T) {
-	r := &roomy{}
+	r := &withRoom{}
 	q := newQueue(
 		t,
 		Profile{Hints: hints("P", on(nodeAdd, nil))},
@@ -175,8 +175,8 @@ func TestWithoutARoomVersionEveryChangeAsksForRoomAgain(t *testing.T) {
 	r.wantAsked(t, "a")
 }
 
-func TestOwedEntitiesFollowTheirPriority(t *testing.T) {
-	r := &roomy{}
+func TestRetryableEntitiesFollowTheirPriority(t *testing.T) {
+	r := &withRoom{}
 	q := failedPods(t, r, "a", "b", "c")
 	q.Move(nodeAdd, nil, nil)
 	q.ChooseHead()
@@ -192,8 +192,8 @@ func TestOwedEntitiesFollowTheirPriority(t *testing.T) {
 	wantHead(t, q, "b")
 }
 
-func TestTakingAnOwedEntityOutSkipsNoOther(t *testing.T) {
-	r := &roomy{}
+func TestTakingARetryableEntityOutSkipsNoOther(t *testing.T) {
+	r := &withRoom{}
 	q := newQueue(t, Profile{Hints: hints("P", on(nodeAdd, nil))}, r.options)
 	for i, n := range []string{"a", "b", "c"} {
 		q.Add(podKey(n), withPriority(podNamed(n), int32(9-4*i)))

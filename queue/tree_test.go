@@ -78,8 +78,8 @@ func TestWhatWaitsIsInOrderWithItsNeeds(t *testing.T) {
 	checkTree(t, &w, compare)
 }
 
-// TestTheOneThatMayHaveRoomIsFoundWithoutAskingAll has backlogs of which one entity, anywhere, may have room. What is
-// looked at for it grows with the depth of the tree, and Room is asked of it alone.
+// TestTheOneThatMayHaveRoomIsFoundWithoutAskingAll has backlogs of which one entity, anywhere, may have room. The
+// number of entities visited to find it grows with the depth of the tree, and Room is asked about it alone.
 func TestTheOneThatMayHaveRoomIsFoundWithoutAskingAll(t *testing.T) {
 	for _, n := range []int{100, 1000, 10000} {
 		var names []string
@@ -87,7 +87,7 @@ func TestTheOneThatMayHaveRoomIsFoundWithoutAskingAll(t *testing.T) {
 			names = append(names, fmt.Sprintf("p%05d", i))
 		}
 		small, asked := names[n*2/3], 0
-		r := &roomy{}
+		r := &withRoom{}
 		q := failedPods(t, r, names...)
 		q.opts.Room = func(e *Entity) bool {
 			asked++

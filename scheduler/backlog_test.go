@@ -16,9 +16,9 @@ import (
 	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// TestAnEventCostsTheSameWhateverTheBacklog counts what events take while gangs wait, with backlogs of several sizes:
-// how many entities are looked at for one that may have room, how many outlooks are made, and how often a node is
-// looked at to know what it would take if it were empty. None of that may grow with the backlog but by its logarithm.
+// TestAnEventCostsTheSameWhateverTheBacklog counts the work of an event while gangs wait, for backlogs of several
+// sizes. The work is the entities searched for one that may have room, the outlooks made, and the nodes counted as
+// empty. Each may grow with the logarithm of the backlog only.
 func TestAnEventCostsTheSameWhateverTheBacklog(t *testing.T) {
 	for _, policy := range []string{"BestEffort", "StrictFIFO", "Backfill"} {
 		t.Run(policy, func(t *testing.T) {
@@ -34,9 +34,9 @@ func TestAnEventCostsTheSameWhateverTheBacklog(t *testing.T) {
 	})
 }
 
-// TestAReservationCostsNoLooksAtAllNodes counts how often plugins are asked about a node while gangs wait and a
-// reservation stands: what is known of the nodes serves for all gangs that ask for the same, whether nodes are reserved
-// or not. Without that every attempt on a gang that comes after asks about each of the 100 nodes.
+// TestAReservationCostsNoLooksAtAllNodes counts the questions to plugins about nodes while gangs wait and there is a
+// reservation. Remembered answers serve for all gangs with the same requests, whether nodes are reserved or not.
+// Without them every attempt on a later gang asks about each of the 100 nodes.
 func TestAReservationCostsNoLooksAtAllNodes(t *testing.T) {
 	of := func(policy string, waiting int) work {
 		return backlogOf(t, policy, workload.Backlog{Nodes: 100, Waiting: waiting}, 240)
@@ -58,7 +58,7 @@ func TestAReservationCostsNoLooksAtAllNodes(t *testing.T) {
 	}
 }
 
-// work is what events have taken, and after how many of them a reservation stood.
+// work counts the work of events, and the events after which there was a reservation.
 type work struct{ looked, outlooks, walked, counted, evaluated, reserved int }
 
 func compareWork(t *testing.T, small, large work, times int) {
@@ -113,13 +113,13 @@ func TestClassesChangeNoEntryWhileNodesAreReserved(t *testing.T) {
 	}
 }
 
-// backlogOf returns what so many events of a backlog take.
+// backlogOf returns the work of so many events of a backlog.
 func backlogOf(t *testing.T, policy string, b workload.Backlog, events int) work {
 	t.Helper()
 	return runBacklog(t, policy, b, plugins.NewRegistry(), events, nil)
 }
 
-// runBacklog is backlogOf with the plugins given. Entries are told to observe, unless it is nil.
+// runBacklog is backlogOf with the plugins given. It calls observe with each entry, unless observe is nil.
 func runBacklog(t *testing.T, policy string, b workload.Backlog, registry framework.Registry, events int,
 	observe func(e *eventlog.Entry)) work {
 	t.Helper()

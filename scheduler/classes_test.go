@@ -12,9 +12,9 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Classes, rankings and all that is kept from cycle to cycle are memos: a Machine that keeps none, with
-// kube-scheduler's own plugins for affinity and spread, which count anew for every pod, decides the same, entry for
-// entry, and agrees on when there is nothing to decide.
+// Classes, rankings and all other data kept from cycle to cycle are memos. The second Machine keeps none, and has
+// kube-scheduler's own plugins for affinity and spread, which count again for every pod. Both decide the same, entry
+// for entry, and agree on when there is nothing to decide.
 func TestClassesChangeNoEntry(t *testing.T) {
 	decisions, placed := 0, 0
 	for seed := range uint64(8) {

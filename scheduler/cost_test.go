@@ -13,11 +13,10 @@ import (
 	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// TestFiltersAndAllocationsOfAPodStayBelowTheirBounds bounds what it takes to place pods, from the input to the answer
-// that they are bound: how often the filters were run on a node, how often one that stands apart from classes was asked
-// about a node, and what was allocated. The workloads are always the same. With a bound that is reached, look for what
-// is done again that was known; raise it only with a reason. Under the tag invariants each decision is made more than
-// once.
+// TestFiltersAndAllocationsOfAPodStayBelowTheirBounds bounds the work of placing pods, from the input to the result of
+// the bind. It counts the runs of filters on a node, the questions about a node to filters that stand apart from
+// classes, and the allocations. The workloads are always the same. If a bound is reached, look for work that is done
+// twice. Raise a bound only with a reason. Under the tag invariants each decision is made more than once.
 func TestFiltersAndAllocationsOfAPodStayBelowTheirBounds(t *testing.T) {
 	const nodes, pods = 200, 1000
 	for _, c := range []struct {
@@ -55,7 +54,7 @@ func TestFiltersAndAllocationsOfAPodStayBelowTheirBounds(t *testing.T) {
 	}
 }
 
-// costOf places all pods of a workload, in batches, and returns what that took.
+// costOf places all pods of a workload, in batches, and returns the work of that.
 func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int) {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())

@@ -25,7 +25,7 @@ type claimWorld struct {
 	t        *rapid.T
 	machines [2]*scheduler.Machine
 	now      time.Duration
-	pods     []string // by name: those that are there
+	pods     []string // by name: all present pods
 	made     int
 	given    map[string]*eventlog.DeviceClaim // by pod: what its claim is to have, once it is decided
 	requests map[string][]resourcev1.DeviceRequest
@@ -137,7 +137,7 @@ func (w *claimWorld) slice(name, node string, devices int) {
 	w.upsert(eventlog.ResourceSlices, slice)
 }
 
-// request is what a claim asks for: one of a few things, so that pods share memos.
+// request draws a claim's request, one of a few, so that pods share memos.
 func (w *claimWorld) request() []resourcev1.DeviceRequest {
 	exactly := func(class string, n int64) *resourcev1.ExactDeviceRequest {
 		return &resourcev1.ExactDeviceRequest{DeviceClassName: class, Count: n,

@@ -23,7 +23,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// reader is a plugin of others that scores a node by what it reads of it, by name.
+// reader is a foreign plugin that scores a node by the result of read, by name.
 type reader struct {
 	h    fwk.Handle
 	read func(h fwk.Handle, node string) int64
@@ -38,7 +38,7 @@ func (*reader) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 func (*reader) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
-// devicesInUse are those of the node's pool.
+// devicesInUse counts the devices in use of the node's pool.
 func devicesInUse(h fwk.Handle, node string) (n int64) {
 	used, err := h.SharedDRAManager().ResourceClaims().ListAllAllocatedDevices()
 	for id := range used {
@@ -49,7 +49,7 @@ func devicesInUse(h fwk.Handle, node string) (n int64) {
 	return 10 * n
 }
 
-// liking is what the object of a declared resource with the node's name says.
+// liking is the value in the object of a declared resource with the node's name.
 func liking(h fwk.Handle, node string) int64 {
 	informer, err := h.SharedInformerFactory().ForResource(
 		schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "likings"})
@@ -65,8 +65,8 @@ func liking(h fwk.Handle, node string) int64 {
 }
 
 // Plain pods keep their memos while devices and objects of declared resources come and go, also on nodes that do not
-// change. A plugin of others that reads these is asked anew all the same: each pod goes to the node that it likes best
-// by then, and a Machine without memos decides the same.
+// change. A foreign plugin that reads these is called again all the same. Each pod goes to the node that the plugin
+// likes best at that time, and a Machine without memos decides the same.
 func TestPlainPodsAreScoredByWhatPluginsReadNow(t *testing.T) {
 	const likings = `
 pluginResources:
@@ -162,7 +162,7 @@ func offerDevices(apply func(eventlog.Payload), name string) {
 	apply(&eventlog.Upserted{Resource: eventlog.ResourceSlices, Object: slice})
 }
 
-// What depends on devices alone changes nothing for pods without claims, unless devices are scored as a resource.
+// Data that depends on devices alone changes nothing for pods without claims, unless devices are scored as a resource.
 func TestBeyondFollowsDevicesOnlyWhereTheyAreScored(t *testing.T) {
 	for _, scored := range []bool{false, true} {
 		s := newOneDevice(t)

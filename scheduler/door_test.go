@@ -22,7 +22,7 @@ import (
 )
 
 // asker is a plugin that reads a pod from the API server at each of its extension points, with the background context,
-// and notes what came of it.
+// and notes the results.
 type asker struct {
 	handle fwk.Handle
 	heard  map[string]error

@@ -6,13 +6,13 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
-// Work returns how many outlooks were made for lanes, how often it was tried whether their pods find a node each, and
-// how often what stands on a node was gone through to count what is left there beside a reservation.
+// Work returns the numbers of outlooks made for lanes, of trials whether their pods find a node each, and of counts of
+// a node's pods for the room beside a reservation.
 func (m *Machine) Work() (outlooks, trials, counts int) {
 	return m.backfill.Work()
 }
 
-// Looked returns how many nominations were looked at to find what overtakes the first of a lane.
+// Looked returns the number of nominations checked to find the entities that overtake the first of a lane.
 func (m *Machine) Looked() int { return m.backfill.Looked() }
 
 // Evaluations returns the sums of its profiles' counts.
@@ -24,16 +24,16 @@ func (m *Machine) Evaluations() (filters, apart int) {
 	return filters, apart
 }
 
-// CountedEmpty returns how often a node was looked at to count what it would take if nothing ran there.
+// CountedEmpty returns the number of times that a node was counted as if it were empty.
 func (m *Machine) CountedEmpty() int { return m.backfill.CountedEmpty() }
 
-// CountedCleared returns how often a node was looked at to count what it would take without less important pods.
+// CountedCleared returns the number of times that a node was counted without pods of lower priority.
 func (m *Machine) CountedCleared() int { return m.backfill.CountedCleared() }
 
-// Recounted returns how many nominated pods were looked at to find out which count.
+// Recounted returns the number of checks whether a nominated pod counts.
 func (m *Machine) Recounted() int { return m.nominated.checked }
 
-// Planned returns what the default profile's preemption has done for gangs.
+// Planned returns the work of the default profile's preemption for gangs.
 func (m *Machine) Planned() preemption.Planned {
 	return m.profiles.byName[v1.DefaultSchedulerName].Plugin(preemption.Name).(*preemption.Preemption).Planned()
 }

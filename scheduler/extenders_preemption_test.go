@@ -49,7 +49,7 @@ func (a *questioned) leaves(name string, decision uint64, nodes ...string) {
 		Answers: []eventlog.ExtenderAnswer{answer}})
 }
 
-// victims are those of the last decision.
+// victims are the victims of the last decision.
 func (a *questioned) decideOnce() eventlog.Decision {
 	a.t.Helper()
 	d, ok := a.m.Decide(nil)

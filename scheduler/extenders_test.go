@@ -18,7 +18,7 @@ import (
 )
 
 // questioned drives a Machine whose configuration has an extender that filters. After each entry it restores the state
-// from its bytes, and both go on: a restart anywhere must change nothing.
+// from its bytes, and both Machines continue: a restart anywhere must change nothing.
 type questioned struct {
 	t        *testing.T
 	m        *scheduler.Machine

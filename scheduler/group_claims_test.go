@@ -141,8 +141,8 @@ func (s *sharing) reserve(groups, pods []string) {
 	s.apply(&eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: claim})
 }
 
-// An attempt that fails has the claims of a PodGroup given back if no pod of it has a node. What was asked for ends
-// when the claim is logged so, when a pod has a node, and when the PodGroup is gone or another one.
+// An attempt that fails has the claims of a PodGroup given back if no pod of it has a node. The request ends when the
+// log has the claim without devices, when a pod has a node, and when the PodGroup is gone or another one.
 func TestClaimsOfAPodGroupWithoutNodesAreGivenBack(t *testing.T) {
 	gone := func(s *sharing) {
 		s.apply(&eventlog.Deleted{Resource: eventlog.PodGroups, Namespace: "ns", Name: "g", UID: "g"})

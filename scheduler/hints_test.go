@@ -130,7 +130,7 @@ type listener struct {
 	asked      []int
 }
 
-// forget begins to count anew.
+// forget begins to count again.
 func (l *listener) forget() { clear(l.asked) }
 
 func (l *listener) Name() string { return l.name }
@@ -223,7 +223,7 @@ func (w *hintWorld) take(p eventlog.Payload) {
 	}
 }
 
-// upsert takes in what a log has of an object.
+// upsert takes in an object as a log has it.
 func (w *hintWorld) upsert(res eventlog.Resource, obj eventlog.Object) {
 	w.t.Helper()
 	logged, err := eventlog.Canonical(res, eventlog.Trim(res, obj.DeepCopyObject().(eventlog.Object)))

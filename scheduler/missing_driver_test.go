@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Of several CSI drivers that a node does not have, the reason names that of the pod's first volume. kube-scheduler's
-// names any, because it goes through a map: a replay would differ.
+// If a node lacks several CSI drivers, the reason names the driver of the pod's first volume. kube-scheduler names any
+// of them, because it ranges over a map: a replay would differ.
 func TestTheMissingDriverThatIsNamedIsTheFirst(t *testing.T) {
 	m := scheduler.New(plugins.NewRegistry())
 	apply := func(p eventlog.Payload) {

@@ -20,7 +20,7 @@ import (
 )
 
 // A pod that somebody else nominated for a node repels others there by a label that nobody asked for before. Whether a
-// pod is repelled does not depend on which pods were decided before it, and is what kube-scheduler's plugin says.
+// pod is repelled does not depend on earlier decisions, and equals the answer of kube-scheduler's plugin.
 func TestANominatedPodsAntiAffinityDoesNotDependOnWhoAskedBefore(t *testing.T) {
 	for _, c := range []struct{ before, tier string }{
 		{"", "blue"}, {"", "red"}, {"red", "blue"}, {"blue", "red"},
@@ -42,7 +42,7 @@ func TestANominatedPodsAntiAffinityDoesNotDependOnWhoAskedBefore(t *testing.T) {
 	}
 }
 
-// decideBesideNominated returns what is decided of a pod beside one that is nominated for the only node and repels
+// decideBesideNominated returns the decisions on a pod beside one that is nominated for the only node and repels
 // tier=red. Another pod may have been placed there before.
 func decideBesideNominated(t *testing.T, registry framework.Registry, before, tier string) (decided []string) {
 	w := newNominatedWorldOf(t, registry)

@@ -20,7 +20,7 @@ import (
 	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// preempted is what came of gangs that preempt.
+// preempted counts the results of gangs that preempt.
 type preempted struct {
 	machine   *scheduler.Machine
 	decisions []string
@@ -54,7 +54,7 @@ func preempt(t failer, spec workload.Spec, registry framework.Registry, atOnce i
 	return carriedOut(t, steps, registry, atOnce)
 }
 
-// full is a cluster with what runs in it.
+// full returns the inputs of a full cluster.
 func full(spec workload.Spec) (inputs []eventlog.Payload) {
 	for i := range spec.Nodes {
 		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Nodes, Object: spec.Node(i)})
@@ -123,9 +123,9 @@ func carriedOut(t failer, steps [][]eventlog.Payload, registry framework.Registr
 	return out
 }
 
-// TestWhatPreemptionDoesForAGangStaysBelowItsBounds counts what it takes that gangs of higher priority come at once to
-// a full cluster. With a bound that is reached, look for what is done again that was known; raise it only with a
-// reason. Under the tag invariants each decision is made twice.
+// TestWhatPreemptionDoesForAGangStaysBelowItsBounds counts the work when gangs of higher priority come at once to a
+// full cluster. If a bound is reached, look for work that is done twice. Raise a bound only with a reason. Under the
+// tag invariants each decision is made twice.
 func TestWhatPreemptionDoesForAGangStaysBelowItsBounds(t *testing.T) {
 	const nodes, gangs, size = 80, 20, 8
 	spec := workload.Spec{Nodes: nodes, Pods: gangs * size, Shapes: 3, Gang: size, Preempt: true}

@@ -47,7 +47,7 @@ func (g wide) inputs(name string) (inputs []eventlog.Payload) {
 	return inputs
 }
 
-// guarded is a cluster with what runs in it: on each node the first runner is more important than all others.
+// guarded returns the inputs of a full cluster. The first runner on each node has a higher priority than all others.
 func guarded(spec workload.Spec) []eventlog.Payload {
 	inputs := full(spec)
 	for i := range spec.Nodes {
@@ -65,10 +65,10 @@ func runnerEnds(spec workload.Spec, i int) eventlog.Payload {
 	return &eventlog.Deleted{Resource: eventlog.Pods, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// TestForGangsThatMoreImportantPodsKeepOutOnePlanIsMade has gangs come one after the other, all of one shape, for which
-// the less important pods together hold enough, and those of no node do. Runners end in between on nodes that still
-// have not enough, and at last on enough nodes for one gang, which is placed. Under the tag invariants each decision is
-// made twice.
+// TestForGangsThatMoreImportantPodsKeepOutOnePlanIsMade has gangs of one shape come one after the other. All pods of
+// lower priority together hold enough for a gang, but on no node do they hold enough for a member. In between, runners
+// end on nodes that still have not enough. At last enough nodes have room for one gang, which is placed. Under the tag
+// invariants each decision is made twice.
 func TestForGangsThatMoreImportantPodsKeepOutOnePlanIsMade(t *testing.T) {
 	const gangs = 30
 	spec := workload.Spec{Nodes: 20, Pods: 8, Shapes: 1, Gang: 8, Preempt: true}
@@ -118,8 +118,8 @@ func carriedOutTwice(t failer, steps [][]eventlog.Payload, atOnce int) (with, wi
 	return with, without
 }
 
-// TestGangsThatWereKeptOutFindWhatRoomComes has a gang be kept out, so that it is remembered why, and then something
-// change by which the next gang of its shape and priority can evict.
+// TestGangsThatWereKeptOutFindWhatRoomComes has a gang kept out, so that the reason is remembered. Then a change lets
+// the next gang of its shape and priority evict.
 func TestGangsThatWereKeptOutFindWhatRoomComes(t *testing.T) {
 	spec := workload.Spec{Nodes: largeEnough, Pods: 2, Shapes: 1, Gang: 2, Preempt: true}
 	d := &hopelessDraw{spec: spec}
@@ -187,9 +187,9 @@ func otherNode(spec workload.Spec) []eventlog.Payload {
 		&eventlog.Upserted{Resource: eventlog.Pods, Object: runs}}
 }
 
-// TestWhatKeepsGangsOutIsRememberedAsItIs has gangs of a few shapes and priorities come among others, while runners end
-// or are on their way out, gangs of runners become less important, gangs go, and nodes come and go. The decisions and
-// the state are those of a Machine without memos.
+// TestWhatKeepsGangsOutIsRememberedAsItIs has gangs of a few shapes and priorities come among others. Meanwhile runners
+// end or are about to, gangs of runners get lower priorities, gangs go, and nodes come and go. A Machine without memos
+// makes the same decisions and has the same state.
 func TestWhatKeepsGangsOutIsRememberedAsItIs(t *testing.T) {
 	saved, preempted := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -212,8 +212,8 @@ func TestWhatKeepsGangsOutIsRememberedAsItIs(t *testing.T) {
 	}
 }
 
-// BenchmarkGangsThatMoreImportantPodsKeepOut has 1,000 gangs come one at a step to a full cluster of 5,000 nodes, in
-// which the less important pods of no node hold enough for a member, and says what each one costs after the first.
+// BenchmarkGangsThatMoreImportantPodsKeepOut has 1,000 gangs come one at a time to a full cluster of 5,000 nodes. On no
+// node do the pods of lower priority hold enough for a member. It reports the cost of each gang after the first.
 func BenchmarkGangsThatMoreImportantPodsKeepOut(b *testing.B) {
 	const gangs = 1000
 	spec := workload.Spec{Nodes: 5000, Pods: 8, Shapes: 1, Gang: 8, Preempt: true}
@@ -240,8 +240,8 @@ type hopelessDraw struct {
 	*rapid.T
 	spec  workload.Spec
 	ended map[int]bool // runners that are gone
-	gangs []wide       // by number; those that are gone have no members
-	nodes int          // how many have come, those that are gone among them
+	gangs []wide       // by number; gangs that are gone have no members
+	nodes int          // how many have come, nodes that are gone included
 }
 
 // step draws the inputs of one.
@@ -321,8 +321,8 @@ func (d *hopelessDraw) runnerGroup(g int, priority int32) eventlog.Payload {
 	return &eventlog.Upserted{Resource: eventlog.PodGroups, Object: group}
 }
 
-// TestMoreKindsOfHopelessGangsThanAreRememberedArePlannedOnce has so many priorities take turns that not each of them
-// is remembered. For those that are not, a plan would be made each time that an event may have made room.
+// TestMoreKindsOfHopelessGangsThanAreRememberedArePlannedOnce has more priorities take turns than are remembered. For a
+// priority that is not remembered, a plan would be made at each event that may have made room.
 func TestMoreKindsOfHopelessGangsThanAreRememberedArePlannedOnce(t *testing.T) {
 	const kinds, rounds = 300, 3
 	spec := workload.Spec{Nodes: largeEnough, Pods: 8, Shapes: 1, Gang: 8, Preempt: true}

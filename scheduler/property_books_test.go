@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// books is what the entries say, kept in the simplest way.
+// books follow the entries in the simplest way.
 type books struct {
 	nodes  map[string]*v1.Node
 	pods   map[types.UID]*bookedPod
@@ -220,7 +220,7 @@ func (h *history) checkNode(d *eventlog.Decision, waited bool) {
 	}
 }
 
-// standing is what stood in the books of a gang before a decision.
+// standing is the state of a gang in the books before a decision.
 type standing struct {
 	given, well, missed int
 	met                 bool
@@ -235,8 +235,8 @@ func (b *books) standings() map[string]standing {
 	return all
 }
 
-// checkComplete: a bind of a gang is released only with so many others that its minimum is given nodes, those counted
-// in that were given theirs before and those that have ended well since.
+// checkComplete: a bind of a gang is released only if its minimum has nodes. Members count that got nodes before, or
+// that have ended well since.
 func (h *history) checkComplete(d *eventlog.Decision, group string, before map[string]standing) {
 	if group == "" {
 		return
@@ -247,7 +247,7 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	}
 	given := len(h.keptPlaces(group)) + was.well
 	if terms.waiting && !(was.met && was.missed == 0 && was.given+was.well < terms.min) {
-		given = 0 // those that are bound do not count, unless this one takes part again whose bind failed
+		given = 0 // bound members do not count, unless this pod takes part again because its bind failed
 		// any order: a count
 		for _, p := range h.pods {
 			if p.group == group && p.stage == cluster.Binding && !h.goes(p) {
@@ -285,8 +285,8 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	}
 }
 
-// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in
-// one; those that are to go do not hold it there.
+// checkRack: a member of a gang that must stay within one rack goes to one. If the other members are in one, it goes to
+// theirs; members that are about to go do not count.
 func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	group := h.pods[d.UID].group
 	if !waited && group != "" {
@@ -316,14 +316,14 @@ func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	}
 }
 
-// minimum is that of the gang, 1 if nobody declares one.
+// minimum is the minimum of the gang, 1 if nobody declares one.
 func (b *books) minimum(group string) (n int, declared bool) {
 	terms := b.terms(group)
 	return terms.min, terms.declared
 }
 
-// count returns the gang's members by stage, without those that give their node up, and how many count toward its
-// minimum.
+// count returns the number of the gang's members by stage, without members that give their node up, and the number of
+// members that count toward its minimum.
 func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int) {
 	stages = map[cluster.Stage]int{}
 	// any order: counts
@@ -360,7 +360,7 @@ func requests(p *v1.Pod) amounts {
 	return a
 }
 
-// left is what the node has allocatable less what the pods booked on it request; it may be negative.
+// left is the node's allocatable amount minus the requests of the pods booked on it; it may be negative.
 func (b *books) left(node string) amounts {
 	left := amountsOf(b.nodes[node].Status.Allocatable)
 	// any order: sums
@@ -473,7 +473,7 @@ func (h *history) checkLacks(g *cluster.Group, name string) {
 	}
 }
 
-// free is what all nodes together have left; offered says of what any node has some.
+// free is the amount left on all nodes together; offered marks the resources of which some node has any.
 func (b *books) free() (free amounts, offered [len(resourceNames)]bool) {
 	offered = [...]bool{true, false, true}
 	// any order: sums
@@ -528,7 +528,7 @@ func (h *history) checkQueue() {
 	}
 }
 
-// checkEffects: what is asked of the world is to bind the pods that are being bound, in order.
+// checkEffects: the effects bind the pods that are being bound, in order.
 func (h *history) checkEffects() {
 	want, got := map[types.UID]string{}, map[types.UID]string{}
 	// any order: fills a map
@@ -555,8 +555,8 @@ func (h *history) checkEffects() {
 	}
 }
 
-// checkQuiet is about what holds when nothing is left to decide.
-func (h *history) checkQuiet() {
+// checkIdle checks the state in which nothing is left to decide.
+func (h *history) checkIdle() {
 	h.m.WaitingPods().Each(func(w *cluster.Wait) bool {
 		p := h.pods[w.Pod.Object.UID]
 		stages, assigned := h.count(p.group)
@@ -606,7 +606,7 @@ func (h *history) checkPlaced() {
 	if h.shape.approval || h.shape.racks || h.policy != "" && len(h.pending()) > 1 {
 		return // in a line, one may wait for another
 	}
-	// any order: each is looked at
+	// any order: each is checked
 	for name, pods := range h.pending() {
 		if pods[0].group != "" && name != pods[0].group {
 			h.checkPlacedTogether(name, pods)
@@ -625,7 +625,7 @@ func (h *history) checkPlaced() {
 				continue
 			}
 		}
-		// Whoever fits nowhere even by itself takes nothing from the others.
+		// A pod that fits nowhere even alone takes nothing from the others.
 		able := slices.DeleteFunc(slices.Clone(pods), func(p *bookedPod) bool { return !h.fits([]*bookedPod{p}, 1) })
 		if len(able) >= missing && (missing == 1 || h.fits(able, missing)) {
 			h.fatalf("%s was left pending: %d of its %d pods fit", name, missing, len(pods))

@@ -16,10 +16,10 @@ import (
 
 // The gangs of generated histories that are admitted with others: how they say so, and what the books make of it.
 
-// compositeNames are those of CompositePodGroups. They may be below each other, also in a ring.
+// compositeNames are the names of CompositePodGroups. They may be below each other, also in a ring.
 var compositeNames = []string{"c0", "c0", "c1", "c2"}
 
-// named is what gangs say that name each other: it is always these two.
+// named are the gangs that name each other: always these two.
 var named = []string{"g0", "g1"}
 
 // drawComposite has a PodGroup say, mostly, that it is admitted with others.
@@ -76,7 +76,7 @@ func (h *history) withdrawComposite() {
 	}
 }
 
-// composed is what a CompositePodGroup says.
+// composed has the fields of a CompositePodGroup.
 type composed struct {
 	need   int // 0: its gangs have nothing to do with each other
 	parent string
@@ -95,7 +95,7 @@ func composedBy(c *schedulingv1alpha3.CompositePodGroup) composed {
 	return out
 }
 
-// compositeOf is the name in the queue of what the gang is admitted with, "" for nothing.
+// compositeOf is the name in the queue of the composite that admits the gang, "" for none.
 func (b *books) compositeOf(group string) string {
 	d, _ := b.object(group)
 	switch {
@@ -114,7 +114,7 @@ func (b *books) compositeOf(group string) string {
 
 // above are the composite and those above it, the topmost first; of a ring the first by name.
 func (b *books) above(composite string) (line []string, ring bool) {
-	for at := composite; at != ""; at = b.composites[at].parent { // of what is not there it is ""
+	for at := composite; at != ""; at = b.composites[at].parent { // a composite that does not exist has ""
 		if slices.Contains(line, at) {
 			for line[0] != slices.Min(line[:slices.Index(line, at)+1]) {
 				line = line[1:]
@@ -136,7 +136,8 @@ func (b *books) unit(composite string) (groups []string) {
 	return groups
 }
 
-// needed is how many gangs of the composite are; ok is false if it is not known, or they contradict each other.
+// needed is the number of gangs that the composite needs; ok is false if it is not known, or they contradict each
+// other.
 func (b *books) needed(composite string) (n int, ok bool) {
 	schedulers := map[string]bool{}
 	for _, group := range b.unit(composite) {
@@ -172,7 +173,7 @@ func (b *books) needed(composite string) (n int, ok bool) {
 	return c.need, true
 }
 
-// satisfied reports whether as many as are needed of what is directly below a composite have what has tells of a gang.
+// satisfied reports whether enough gangs and composites directly below a composite fulfil the condition has.
 func (b *books) satisfied(composite string, has func(group string) bool) bool {
 	need := max(1, b.composites[composite].need)
 	if strings.Contains(composite, ",") {
@@ -194,7 +195,7 @@ func (b *books) satisfied(composite string, has func(group string) bool) bool {
 	return need <= 0
 }
 
-// checkRackAbove: a member below a composite that must stay within one rack goes to that of the others below it.
+// checkRackAbove: a member below a composite that must stay within one rack goes to the rack of the others below it.
 func (h *history) checkRackAbove(d *eventlog.Decision) {
 	group := h.pods[d.UID].group
 	object, _ := h.object(group)
@@ -238,7 +239,7 @@ func (b *books) admits(group string, count func(group string) int) bool {
 	return b.satisfied(unit, has)
 }
 
-// entity is the name of what stands in the queue for the pod; names of composites, gangs and single pods differ.
+// entity is the name of the pod's entity in the queue; names of composites, gangs and single pods differ.
 func (b *books) entity(p *bookedPod) string {
 	if p.group == "" {
 		return p.object.Name

@@ -57,7 +57,7 @@ type devicePod struct {
 
 const (
 	anyDevice = "any"
-	// extendedDevice is the resource that anyDevice stands for.
+	// extendedDevice is the resource whose devices are those of the class anyDevice.
 	extendedDevice = "example.com/any"
 )
 
@@ -220,7 +220,7 @@ func (w *preemptedDevices) group(name string, priority int32, members int) (pods
 	return pods
 }
 
-// again has the pods of a gang go, if they have nodes, and others come of which some find no node.
+// again has the pods of a gang go, if they have nodes, and other gangs come, some of whose pods find no node.
 func (w *preemptedDevices) again(gang string, priority int32, names []string) {
 	for _, name := range names {
 		if w.pods[name].node == "" {
@@ -491,7 +491,7 @@ func (w *preemptedDevices) finish(below int32) {
 }
 
 // TestPodsThatHaveOthersEvictedForDevicesGetThem: no device is given twice. For a pod, or a gang, others are evicted
-// once, and then it has its place, whatever comes meanwhile that is less important; also where it is tried before the
+// once. Then it gets its devices, whatever pods of lower priority come meanwhile, also if it is tried before the
 // devices are free. With and without memos the same is decided. Some pods have their devices as extended resources, and
 // the pods of some gangs share a claim of their PodGroup.
 func TestPodsThatHaveOthersEvictedForDevicesGetThem(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Extenders in generated histories: they answer late, wrongly, to questions that nobody asked, and refuse nodes at
-// will. What holds is that no pod goes to a node about which the answer that its cycle used says no, or nothing, and
-// that nobody is evicted whom an extender did not leave.
+// Extenders in generated histories answer late, wrongly, and to questions that nobody asked, and refuse nodes at will.
+// No pod goes to a node that the answer of its cycle refuses or leaves out. No pod is evicted that an extender did not
+// leave.
 
-// extendersProfile has an extender for all pods, and one that may be ignored and is for those that want a GPU.
+// extendersProfile has an extender for all pods, and one that may be ignored and is for pods that want a GPU.
 const extendersProfile = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -29,7 +29,7 @@ extenders:
 - {urlPrefix: "http://gpu", filterVerb: f, ignorable: true, managedResources: [{name: nvidia.com/gpu}]}
 `
 
-// bookedQuestion is what extenders were asked about a pod, and what the first of them answered.
+// bookedQuestion is a question to extenders about a pod, and the answer of the first of them.
 type bookedQuestion struct {
 	seq        uint64
 	nodes      []string
@@ -127,8 +127,8 @@ func containsAll(all, some []types.UID) bool {
 	return !slices.ContainsFunc(some, func(uid types.UID) bool { return !slices.Contains(all, uid) })
 }
 
-// checkAsking: an entity waits for extenders only if a question about a pod of it is open. One may be open without
-// that: a pod that has come to another entity is asked about anew when that one has its turn.
+// checkAsking: an entity waits for extenders only if a question about a pod of it is open. A question may be open
+// without such an entity: a pod that has moved to another entity is asked about again at that entity's turn.
 func (h *history) checkAsking() {
 	if !h.shape.extenders || h.m.Queue() == nil {
 		return
@@ -227,8 +227,8 @@ func (h *history) drawScores(nodes []string) (scores []eventlog.ExtenderScore) {
 	return scores
 }
 
-// extendersAgree answers all questions, and lets every node and every candidate pass. What is asked because of that is
-// answered by the step.
+// extendersAgree answers all questions, and lets every node and every candidate pass. The step answers the questions
+// that follow.
 func (h *history) extendersAgree() {
 	if len(h.asked()) == 0 {
 		return

@@ -12,12 +12,12 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// What becomes of the gangs of generated histories once they had their minimum. It is told by who they are, UID by UID,
-// and each time from all pods that there are.
+// The fate of the gangs of generated histories once they had their minimum. These books follow members by UID, and
+// count each time from all pods.
 
 // era is the time since a gang first came to its minimum, for as long as there is something of it.
 type era struct {
-	needed map[types.UID]bool // who had a node for good when it last came to its minimum, or came to one since
+	needed map[types.UID]bool // members with a node that is not a held one, when the gang last came to its minimum or later
 	well   map[types.UID]bool // who ended well when it was needed
 	lost   map[types.UID]bool // of those needed, who went otherwise
 }
@@ -35,7 +35,7 @@ func (b *books) keptPlaces(group string) map[types.UID]bool {
 	return settled
 }
 
-// given reports whether the pod has been given a node for good.
+// given reports whether the pod is bound or being bound.
 func (p *bookedPod) given() bool { return p.stage == cluster.Binding || p.stage == cluster.Bound }
 
 // goes reports whether the pod is to go, or its node is gone under it.

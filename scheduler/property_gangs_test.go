@@ -24,7 +24,7 @@ const (
 	kueueTotal  = "kueue.x-k8s.io/pod-group-total-count"
 )
 
-// declared is what a PodGroup says.
+// declared has the fields of a PodGroup.
 type declared struct {
 	min      int
 	priority *int32
@@ -61,7 +61,7 @@ func specOf(obj eventlog.Object) declared {
 	return declared{}
 }
 
-// groupNames are all names by which the pod names its group now, the one that counts first.
+// groupNames are all names of the pod's group now, beginning with the name that counts.
 func groupNames(p *v1.Pod) (names []string) {
 	if g := p.Spec.SchedulingGroup; g != nil {
 		names = append(names, *g.PodGroupName)
@@ -83,7 +83,7 @@ func groupOf(p *v1.Pod) string {
 	return ""
 }
 
-// object is what the PodGroup says that counts if both APIs declare one: that of scheduling.k8s.io.
+// object is the PodGroup of scheduling.k8s.io if both APIs declare one.
 func (b *books) object(group string) (d declared, ok bool) {
 	for _, resource := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
 		if d, ok := b.groups[groupKey{resource, group}]; ok {
@@ -93,7 +93,7 @@ func (b *books) object(group string) (d declared, ok bool) {
 	return declared{}, false
 }
 
-// gangTerms is what holds for a gang.
+// gangTerms are the terms of a gang.
 type gangTerms struct {
 	declared bool
 	min      int
@@ -104,7 +104,7 @@ type gangTerms struct {
 	waits    bool // its members are held until their deadline
 }
 
-// asksMore orders what members say of one gang that do not agree.
+// asksMore orders terms of members of one gang that do not agree.
 func (t gangTerms) asksMore(u gangTerms) bool {
 	rank := func(t gangTerms) (n int) {
 		for i, holds := range []bool{t.waiting, t.once, t.waits} { // the last counts most
@@ -117,7 +117,7 @@ func (t gangTerms) asksMore(u gangTerms) bool {
 	return t.min > u.min || t.min == u.min && rank(t) > rank(u)
 }
 
-// terms are the object's, or else those that members carry: of those that do not agree the ones that ask for most.
+// terms are the object's terms, or else the members'. If members do not agree, the greatest terms count.
 func (b *books) terms(group string) gangTerms {
 	if d, ok := b.object(group); ok {
 		return gangTerms{
@@ -182,7 +182,7 @@ func (b *books) refused(group string) bool {
 		d.priority == nil && len(priorities) > 1
 }
 
-// custom is what the pods of one gang mostly have in common.
+// custom has the values that most pods of one gang share.
 type custom struct {
 	scheduler string
 	priority  int32

@@ -26,8 +26,8 @@ type claim struct {
 	priority int32
 }
 
-// priorityOf is the priority of a pod as a part of what it belongs to; ok is false for one of several gangs, whose
-// priority the books do not follow.
+// priorityOf is the priority of a pod as a part of its entity. ok is false for one of several gangs, whose priority the
+// books do not follow.
 func (b *books) priorityOf(p *bookedPod) (priority int32, ok bool) {
 	if p.group != "" {
 		if d, declared := b.object(p.group); declared && d.priority != nil {
@@ -170,8 +170,8 @@ func (h *history) roomWithout(gone []types.UID, nodes []string, p *bookedPod) (r
 	return room
 }
 
-// nominate notes a nomination. The room is claimed if somebody was evicted for it; whoever is nominated to a node
-// beats the claims to it of lower priority.
+// nominate notes a nomination. The room is claimed if a pod was evicted for it. A pod that is nominated to a node beats
+// the claims to it of lower priority.
 func (h *history) nominate(d *eventlog.Decision, uid types.UID, node string) {
 	p := h.pods[uid]
 	if h.nominated[uid] != node {

@@ -25,7 +25,7 @@ featureGates:
 `
 
 // TestAResizeEvictsWhatItNeedsOnItsNodeAndNothingElse plays generated histories of pods that are resized on their
-// nodes. It compares every Decision on a resize with what counting says, and the queue with which pods await a resize.
+// nodes. It compares every Decision on a resize with a count, and the queue with the pods that await a resize.
 func TestAResizeEvictsWhatItNeedsOnItsNodeAndNothingElse(t *testing.T) {
 	evicting, fitting := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -118,7 +118,7 @@ func checkResizes(t *rapid.T, entries []eventlog.Entry) (evicting, fitting int) 
 	return evicting, fitting
 }
 
-// checkResize compares a Decision, about to be applied, with what counting says.
+// checkResize compares a Decision, about to be applied, with a count.
 func checkResize(t *rapid.T, m *scheduler.Machine, d *eventlog.Decision) {
 	own := m.Cluster().Pods().Get(d.UID)
 	if d.Outcome != eventlog.Unschedulable || d.Group != "" || d.Node != "" || d.Nominated != "" {
@@ -178,7 +178,7 @@ func checkResize(t *rapid.T, m *scheduler.Machine, d *eventlog.Decision) {
 	}
 }
 
-// counted is what a pod counts for on its node: the most of what it requests and what it was given.
+// counted is the amount of a pod on its node: the greater of its request and its allocation.
 func counted(p *cluster.Pod) int64 {
 	n := p.Object.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 	for i := range p.Object.Status.ContainerStatuses {

@@ -83,7 +83,7 @@ profiles:
       - name: Approval
 `
 
-// racksProfile has a plugin that keeps what it reserves in its own memory.
+// racksProfile has a plugin that keeps its reservations in its own memory.
 const racksProfile = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -243,7 +243,7 @@ func (h *history) startAgain() {
 	h.step(h.started(rapid.IntRange(0, len(h.configs)-1).Draw(h.t, "config")))
 }
 
-// live lets the world go on for a while.
+// live lets the world change for a while.
 func (h *history) live() {
 	actions := map[string]func(*rapid.T){}
 	add := func(weight int, name string, action func()) {
@@ -289,7 +289,7 @@ func (h *history) live() {
 	h.t.Repeat(actions)
 }
 
-// queuePolicy is that of a configuration, "" for the default.
+// queuePolicy is the policy of a configuration, "" for the default.
 func queuePolicy(config []byte) string {
 	for _, policy := range []string{"StrictFIFO", "Backfill"} {
 		if bytes.Contains(config, []byte(policy)) {
@@ -309,22 +309,22 @@ func (h *history) step(inputs ...eventlog.Payload) {
 	if h.shape.interrupts && h.chance(30, "interrupted") {
 		atMost = rapid.IntRange(0, 4).Draw(h.t, "decisions")
 	}
-	quiet := false
+	idle := false
 	for n := 0; n != atMost; n++ {
 		if n > 1000 {
 			h.fatalf("more than %d decisions without an input between them", n)
 		}
 		d, ok := h.m.Decide(nil)
 		if !ok {
-			quiet = true
+			idle = true
 			break
 		}
 		h.take(&d)
 	}
 	h.inflight = append(h.inflight, binds(h.m.EffectsAfter(h.released))...)
 	h.released = h.m.Seq()
-	if quiet {
-		h.checkQuiet()
+	if idle {
+		h.checkIdle()
 	}
 	if h.resting {
 		h.extendersAgree()
@@ -399,7 +399,7 @@ func (h *history) rest() {
 		h.step(&eventlog.Tick{})
 		h.confirmBinds()
 		if h.finishLeaving() {
-			until = h.now.Add(30 * time.Second) // there is news for those that remain
+			until = h.now.Add(30 * time.Second) // there is news for the pods that remain
 			if n++; n > 30 {
 				h.fatalf("pods are evicted without end")
 			}

@@ -39,7 +39,7 @@ func (h *history) checkTurn(d *eventlog.Decision) {
 	}
 }
 
-// hasEnough reports whether what stands in the queue wants members beyond its minimum only.
+// hasEnough reports whether an entity of the queue wants members beyond its minimum only.
 func (h *history) hasEnough(key queue.Key) bool {
 	enough := func(group string) bool {
 		_, assigned := h.count(group)

@@ -18,15 +18,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// What can happen to the world of a generated history: every method below is one action that rapid may
-// choose. An action hands its inputs to step, which takes them in as the engine does.
+// The events in the world of a generated history: every method below is one action that rapid may choose. An action
+// hands its inputs to step, which takes them in as the engine does.
 
 const (
 	gpu       = "nvidia.com/gpu"
 	namespace = "ml"
 )
 
-// shape is what a kind of history may contain.
+// shape limits the contents of a kind of history.
 type shape struct {
 	config     string   // "" for the default configuration
 	others     []string // configurations that later epochs may have instead
@@ -102,7 +102,7 @@ func (h *history) loseNode() {
 	}
 }
 
-// racks are those of nodes; one is in none.
+// racks are the racks of nodes; one node is in none.
 var racks = map[string]string{"n0": "a", "n1": "a", "n2": "b", "n3": "b"}
 
 // group actions
@@ -214,7 +214,7 @@ func (h *history) newPod(name, group string) *v1.Pod {
 			"approval",
 		)
 	}
-	if h.shape.topology && h.chance(20, "wants a port") { // which whoever judges a domain does not look at
+	if h.shape.topology && h.chance(20, "wants a port") { // the judges of domains ignore ports
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
 	}
 	if group != "" {
@@ -223,7 +223,7 @@ func (h *history) newPod(name, group string) *v1.Pod {
 	return p
 }
 
-// change draws a pod that is there and lets edit change a copy of it.
+// change draws a present pod and lets edit change a copy of it.
 func (h *history) change(edit func(p *v1.Pod) bool) {
 	name, ok := pick(h, h.names, "pod")
 	if !ok {

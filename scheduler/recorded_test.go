@@ -81,7 +81,7 @@ func (p *teller) PreBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ str
 	return p.tell(pod, "PreBind")
 }
 
-// told is an EventSink that keeps what it is given.
+// told is an EventSink that keeps its events.
 type told struct{ events, drops []string }
 
 func (s *told) Record(e framework.Event) {
@@ -139,9 +139,9 @@ func (m *tellers) pod(name string) {
 		Spec:       v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c"}}}}})
 }
 
-// TestWhatPluginsRecordIsPassedOnOnce has a pod placed, and its bind fail. The calls that are made besides those of
-// kube-scheduler record nothing: Unreserve at the end of the cycle, the second Decide of the checked build, and what is
-// run again when the Decision is applied.
+// TestWhatPluginsRecordIsPassedOnOnce has a pod placed, and its bind fail. Calls that kube-scheduler does not make
+// record nothing: Unreserve at the end of the cycle, the second Decide of the checked build, and the runs when the
+// Decision is applied.
 func TestWhatPluginsRecordIsPassedOnOnce(t *testing.T) {
 	sink := &told{}
 	m := newTellers(t, &teller{}, sink)

@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// A selector whose answer may differ from run to run is refused with that reason, be it the class's or the claim's, and
-// a pod that was refused is tried again when the class is another one.
+// A selector whose answer may differ from run to run is refused with that reason, in the class and in the claim. A pod
+// that was refused is tried again when the class is another one.
 func TestASelectorThatMayNotReplayIsRefused(t *testing.T) {
 	class := func(expression string) *eventlog.Upserted {
 		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "gpu"}}

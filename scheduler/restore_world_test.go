@@ -24,9 +24,8 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// richWorld makes histories of everything that is state: volumes that are bound and provisioned, images,
-// affinity, ports, gangs of both APIs, gates, priorities, pods that change while they are held. What happens
-// is drawn from a seed.
+// richWorld makes histories of everything that is state: volumes that are bound and provisioned, images, affinity,
+// ports, gangs of both APIs, gates, priorities, pods that change while they are held. A seed determines the events.
 type richWorld struct {
 	t       testing.TB
 	draw    *rand.Rand
@@ -382,7 +381,7 @@ func (w *richWorld) gang() {
 	}
 }
 
-// claim gives the pod a claim that its placement settles: a volume that is there, or one to be made.
+// claim gives the pod a claim that its placement binds, to an existing volume or to one that is made for it.
 func (w *richWorld) claim(p *v1.Pod) {
 	name, class := w.name("claim"), "made"
 	if w.chance(60) {

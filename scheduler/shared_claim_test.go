@@ -20,7 +20,7 @@ import (
 type sharing struct {
 	t *testing.T
 	m *scheduler.Machine
-	// later is how much time has passed.
+	// later is the time that has passed.
 	later time.Duration
 }
 

@@ -65,7 +65,7 @@ func note(seen map[string]int, d *eventlog.Decision, t *framework.Trace) {
 	count("Permit", len(t.Permit) > 0)
 }
 
-// wrongTrace compares a decision with the trace of its cycle, and returns what is not the same in both, "" for nothing.
+// wrongTrace compares a decision with the trace of its cycle, and returns a difference, "" for none.
 func wrongTrace(d *eventlog.Decision, t *framework.Trace) string {
 	if !t.Searched {
 		if len(t.PreFilter)+len(t.LeftOut)+len(t.Refused)+len(t.Scored)+len(t.PostFilter)+len(t.Permit) > 0 {

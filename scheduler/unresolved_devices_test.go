@@ -52,7 +52,7 @@ func (s *oneDevice) apply(p eventlog.Payload) {
 	}
 }
 
-// claim logs a pod's claim, with what the decision gave it if there is one, and as reserved for the pod then.
+// claim logs a pod's claim. After a decision the claim has the decision's devices and is reserved for the pod.
 func (s *oneDevice) claim(name string, given *eventlog.Decision) {
 	s.t.Helper()
 	claim := &resourcev1.ResourceClaim{

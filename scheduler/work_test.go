@@ -18,9 +18,9 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work that finding reservations, and room beside them,
-// takes on a workload that is the same each time. With a bound that is reached, look for what is asked more often than
-// the answer can have changed; raise it only with a reason.
+// TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work of finding reservations, and room beside them, on a
+// workload that is the same each time. If a bound is reached, look for questions that are asked more often than their
+// answers can have changed. Raise a bound only with a reason.
 func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 	const jobs = 300
 	m, summary := simulated(t, "16x16cpu", gangsInABusyCluster(jobs), "Backfill")
@@ -52,7 +52,7 @@ func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 }
 
 // TestWhatOvertakesIsFoundAmongTheNominatedAlone has a lane that lets nothing pass, with many entities and some
-// nominated pods. What is looked at each time is these, and not these for each entity.
+// nominated pods. Each search checks the nominated pods once, and not once for each entity.
 func TestWhatOvertakesIsFoundAmongTheNominatedAlone(t *testing.T) {
 	const nominated, waiting, times = 20, 100, 50
 	p := transcripts.New(t)
@@ -88,8 +88,8 @@ profiles:
 	}
 }
 
-// gangsInABusyCluster is a workload in the Standard Workload Format: gangs of up to 128 pods that come every few
-// minutes and ask for somewhat more than 256 processors have, so that a queue builds up.
+// gangsInABusyCluster is a workload in the Standard Workload Format. Gangs of up to 128 pods come every few minutes and
+// ask for somewhat more than 256 processors have, so that a queue builds up.
 func gangsInABusyCluster(jobs int) []byte {
 	var out bytes.Buffer
 	seed, arrival := uint32(1), 0

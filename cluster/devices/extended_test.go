@@ -123,7 +123,7 @@ func TestAClaimThatIsToBeMadeTakesItsDevices(t *testing.T) {
 		if got := isUsed(t, f, "gpu-0"); got != want {
 			t.Errorf("%s: the device is in use: %v", name, got)
 		}
-		// The plugin that allocates is told of no claim that it made before.
+		// The plugin that allocates sees no claim that it made before.
 		if list, err := devices.ForAllocator(f.Devices()).ResourceClaims().List(); err != nil || len(list) > 0 {
 			t.Errorf("%s: the allocator lists %v, %v", name, namesOf(list, nil), err)
 		}
@@ -175,7 +175,7 @@ func TestAClaimThatIsToBeMadeIsRestored(t *testing.T) {
 	}
 }
 
-// What resources stand for devices follows the classes, with and without a name of their own.
+// The resources that are names for devices follow the classes, with and without a name of their own.
 func TestResourcesThatStandForDevices(t *testing.T) {
 	s := cluster.New()
 	class := func(name string, resource *string) {
@@ -220,7 +220,7 @@ func TestResourcesThatStandForDevices(t *testing.T) {
 	check("one is gone", "deviceclass.resource.kubernetes.io/b")
 }
 
-// drawContainers draws containers that request two resources which stand for devices, and one that does not.
+// drawContainers draws containers that request two resources which are names for devices, and one that is not.
 func drawContainers(t *rapid.T, kind string, least, most int) (list []v1.Container) {
 	for i := range rapid.IntRange(least, most).Draw(t, kind) {
 		c := v1.Container{Name: fmt.Sprint(kind, i)}
@@ -238,8 +238,8 @@ func drawContainers(t *rapid.T, kind string, least, most int) (list []v1.Contain
 	return list
 }
 
-// What a pod's claim requests is what kube-scheduler's Filter finds, and what containers use of it is what its PreBind
-// writes into the pod's status, of any pod.
+// The requests of a pod's claim equal those that kube-scheduler's Filter finds. The containers' mappings equal those
+// that its PreBind writes into the pod's status, for any pod.
 func TestRequestMappingsAreUpstreams(t *testing.T) {
 	f := cluster.New()
 	node := worldNode("n1")
@@ -313,8 +313,8 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 	}
 }
 
-// The name of a made claim follows from the pod and the cycle, is none that another claim has, and no longer than
-// those that the API server generates.
+// The name of a made claim follows from the pod and the cycle. No other claim has it, and it is not longer than the
+// names that the API server generates.
 func TestNamesOfMadeClaims(t *testing.T) {
 	f := cluster.New()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "u"}}
@@ -336,7 +336,7 @@ func TestNamesOfMadeClaims(t *testing.T) {
 	}
 }
 
-// The claims of a pod without a node are left behind, but for one that its bind may be about to use.
+// The claims of a pod without a node are left behind, except for one that its bind may be about to use.
 func TestClaimsThatAreLeftBehind(t *testing.T) {
 	s := cluster.New()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u"}}

@@ -101,7 +101,7 @@ func TestRulesTaintTheDevicesThatTheySelect(t *testing.T) {
 	}
 }
 
-// The slices that a rule changes are told once, by name, with the taints as they were and as they are.
+// Changes has the slices that a rule changes once, by name, with the taints before and now.
 func TestChangedSlicesAreTold(t *testing.T) {
 	f := cluster.New()
 	b := "b"

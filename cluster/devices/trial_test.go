@@ -20,9 +20,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A trial frees the devices of a claim if every user goes: those that it is reserved for, the pods on nodes that name
-// it, those whose placements rest on it, and the pod that it was made for. One that nobody uses, or that is reserved
-// for something else than pods, keeps its devices: nobody gives them back.
+// A trial frees the devices of a claim if every user goes. Users are the pods that it is reserved for, pods on nodes
+// that name it, pods whose placements depend on it, and the pod that it was made for. A claim without users, or one
+// that is reserved for something else than pods, keeps its devices: nobody gives them back.
 func TestATrialFreesDevicesOfWhichEveryUserGoes(t *testing.T) {
 	reserved := func(claim *resourcev1.ResourceClaim, resource string, uids ...types.UID) *resourcev1.ResourceClaim {
 		for _, uid := range uids {
@@ -100,8 +100,8 @@ func TestATrialFreesDevicesOfWhichEveryUserGoes(t *testing.T) {
 	}
 }
 
-// A pod that has a node uses the claim of its PodGroup also if that was made of a template, and before it is reserved:
-// it counts like one that names the claim.
+// A pod that has a node uses the claim of its PodGroup, also before the claim is reserved, and also if it was made of a
+// template. The pod counts like a pod that names the claim.
 func TestAClaimOfAPodGroupHasItsPodsAsUsers(t *testing.T) {
 	s := cluster.New()
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
@@ -164,7 +164,7 @@ func TestAClaimOfAPodGroupHasItsPodsAsUsers(t *testing.T) {
 	}
 }
 
-// What a trial frees and gives, shares of devices included, is as before when it ends. It sees the slices of its node
+// The devices that a trial frees and gives, shares included, are as before when it ends. It sees the slices of its node
 // alone.
 func TestATrialLeavesNothingBehind(t *testing.T) {
 	s := cluster.New()

@@ -13,7 +13,7 @@ func (s *State) Held() int { return len(s.held) }
 // HeldBy counts the overlays that a pod holds.
 func (s *State) HeldBy(pod types.UID) int { return len(s.held[pod]) }
 
-// Check checks that pods and overlays agree who holds what.
+// Check checks that pods and overlays agree about the holders.
 func (s *State) Check(fail func(format string, args ...any)) {
 	entries := 0
 	volumeOf := map[types.UID]string{}

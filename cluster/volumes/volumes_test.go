@@ -232,7 +232,7 @@ func TestAnAssumedVolumeIsNotGivenToAnotherClaim(t *testing.T) {
 		mustUpsert(t, w.f, unboundClaim(claim, "local"))
 	}
 	empty := w.f.AppendState(nil)
-	// Of two volumes that fit equally well the first by name is taken.
+	// The first by name of two volumes that fit equally well is taken.
 	w.want(podWithClaims("a", "one"), "n1 [{one pv-a}]")
 	assumed := w.f.Get(eventlog.PersistentVolumes, "", "pv-a").(*v1.PersistentVolume)
 	if ref := assumed.Spec.ClaimRef; ref == nil || ref.Namespace != "ns" || ref.Name != "one" || ref.UID != "uid-one" ||

@@ -25,7 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// mailbox gives what was put into it, with a message for any number of puts.
+// mailbox returns its contents, with a message for any number of puts.
 type mailbox struct {
 	mu     sync.Mutex
 	inputs []eventlog.Payload
@@ -52,7 +52,7 @@ func (b *mailbox) Take() []eventlog.Payload {
 	return taken
 }
 
-// fakeWorld is a world that is told what it says.
+// fakeWorld is a world whose inputs a test gives.
 type fakeWorld struct {
 	*mailbox
 	synced chan struct{}
@@ -71,7 +71,7 @@ type fakeEffects struct {
 
 	under     sync.WaitGroup
 	carried   []string
-	earlier   []string // those of them that an earlier epoch has decided
+	earlier   []string // the effects that an earlier epoch has decided
 	withdrawn []string
 	first     uint64 // the log's last entry when the first effects came
 }
@@ -366,7 +366,7 @@ func TestAnEvictionThatAnotherPodCountsOnIsNotWithdrawn(t *testing.T) {
 }
 
 // TestNothingIsCarriedOutOnceTheLeaseIsLost loses the lease while a bind is under way and another pod comes, in a run
-// that schedules and in one that is at its end already: the run ends at once, and the next one asks for the bind again.
+// that schedules and in one that is ending. The run ends at once, and the next one asks for the bind again.
 func TestNothingIsCarriedOutOnceTheLeaseIsLost(t *testing.T) {
 	for _, ending := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -463,7 +463,7 @@ func TestTimeAloneWakesTheRun(t *testing.T) {
 type shifted struct {
 	clock.Clock
 	by   time.Duration
-	real map[time.Time]time.Time // what the machine's clock said, by what this one said
+	real map[time.Time]time.Time // the times of the machine's clock, by those of this one
 }
 
 func newShifted(by time.Duration) *shifted {

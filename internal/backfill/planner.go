@@ -183,8 +183,8 @@ func (p *Planner) ForgetMemos() {
 	}
 }
 
-// Work returns how many Outlooks were made, and how often a check was made whether their pods find a node each. counts
-// is how often the pods of a node were counted to know the room beside a reservation. Tests bound all three.
+// Work returns the numbers of Outlooks made, of checks whether their pods find a node each, and of counts of a node's
+// pods for the room beside a reservation. Tests bound all three.
 func (p *Planner) Work() (outlooks, trials, counts int) {
 	outlooks, trials = p.table.Work()
 	return outlooks, trials, p.counts

@@ -139,7 +139,7 @@ func TestTheEarliestTimeIsFoundThoughThereIsNoRoomLater(t *testing.T) {
 
 // TestTheEarliestTimeIsFoundThoughAnotherPartTakesTheRoomLater has two gangs that fit now: the first on n1, and the
 // second on n0, which alone has a GPU. Once n0 is free, the first goes there and leaves the second no room. The first
-// has a member to spare, and its members say what they prefer, which changes no node for them.
+// has a member beyond its minimum. Its members have preferences, which exclude no node.
 func TestTheEarliestTimeIsFoundThoughAnotherPartTakesTheRoomLater(t *testing.T) {
 	for name, affinities := range map[string][]*v1.Affinity{
 		"anti-affinity":      {{PodAntiAffinity: &v1.PodAntiAffinity{}}, {PodAntiAffinity: &v1.PodAntiAffinity{}}},

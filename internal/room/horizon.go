@@ -327,7 +327,8 @@ func (h *Horizon) places(at eventlog.Time, ended []step) []eventlog.Place {
 	return places
 }
 
-// cameOn is how many of the pods a node takes once some steps have ended, and whether any of these is of the node.
+// cameOn has the number of the pods that a node takes once some steps have ended, and whether any of these steps is of
+// the node.
 type cameOn struct {
 	takes int32
 	ended bool

@@ -19,9 +19,9 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
-// TestAHorizonAnswersAsAnOutlookDoes changes a cluster in all ways that matter, and asks for gangs of pods that are
-// alike: one Table that remembers, and one that makes an Outlook, must agree on when, where and whether there is
-// room, until the time at which the first one says that its answer ends.
+// TestAHorizonAnswersAsAnOutlookDoes changes a cluster in all ways that matter, and asks about gangs of pods that are
+// alike. One Table has memos, and one makes an Outlook. Both must agree on when, where and whether there is room, until
+// the time at which the answer of the first ends.
 func TestAHorizonAnswersAsAnOutlookDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, 0)
@@ -201,7 +201,7 @@ func TestAHorizonLooksOnlyAtNodesThatHaveChanged(t *testing.T) {
 }
 
 // TestAHorizonKnowsWhenAPodEndsThatWasHeld has a pod wait on its node, where it may be released at any time, and then
-// be let go: from then on it is known when it ends.
+// allows it: from then on the time of its end is known.
 func TestAHorizonKnowsWhenAPodEndsThatWasHeld(t *testing.T) {
 	w := newWorld(t, 1)
 	held := w.pod("held", "4", time.Hour)
@@ -220,8 +220,7 @@ func TestAHorizonKnowsWhenAPodEndsThatWasHeld(t *testing.T) {
 	}
 }
 
-// A resource stands for devices when a Horizon is first asked about, and is one of the nodes when it is asked about
-// next.
+// A resource is a name for devices at the first question to a Horizon, and a resource of the nodes at the next.
 func TestAHorizonKnowsWhenAResourceStandsForDevicesNoMore(t *testing.T) {
 	const gpu = "example.com/gpu"
 	for _, deleted := range []bool{true, false} {

@@ -18,14 +18,14 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
-// ask is what a pod may ask of a node, and whether the nodes fast and tainted have it. Pods that differ in nothing that
-// says on which nodes they may run are alike to an Outlook.
+// ask is a pod's demand on a node, and whether the nodes fast and tainted fulfil it. Pods with the same nodes are alike
+// to an Outlook.
 type ask struct {
 	name          string
 	spec          func(s *v1.PodSpec)
 	fast, tainted bool // only on fast nodes; on tainted ones too
-	says          bool // anything about nodes, or by which pods it wants to be
-	group         int  // those that ask the same have the same
+	says          bool // the pod has rules about nodes, or about other pods
+	group         int  // pods with the same demand have the same
 }
 
 // as reports whether two ask the same of nodes.
@@ -82,7 +82,7 @@ type naiveNode struct {
 	ending        map[int]int64 // by hour: how many of them end then
 }
 
-// naivePart is a part of a demand, with what each of its pods asks.
+// naivePart is a part of a demand, with the demands of its pods.
 type naivePart struct {
 	room.Part
 	what []int
@@ -136,9 +136,9 @@ func TestAnOutlookAnswersAsTryingEachPodAtEachTimeWould(t *testing.T) {
 	})
 }
 
-// byHalves reports whether the time is searched by halves: there must be
-// room for all parts, and for all their pods. Parts with pods to spare count as if they had none if their pods are
-// alike, and either there is no other part, or none of them says anything about nodes.
+// byHalves reports whether the time is searched by halves. It is if there must be room for all parts, and for all their
+// pods. Parts with more pods than needed count as if they had none more if their pods are alike, and either there is no
+// other part, or no pod of them has rules about nodes.
 func byHalves(parts []naivePart, enough int) bool {
 	for _, p := range parts {
 		for i, pod := range p.Pods {
@@ -230,8 +230,9 @@ type amount [2]int64
 
 func (a amount) covers(b amount) bool { return a[0] >= b[0] && a[1] >= b[1] }
 
-// naively places members of enough parts, one after the other, each on the first node that has room for it of what has
-// come free, or else of all that is free. Parts that find room for too few are passed over. It returns nil for no room.
+// naively places members of enough parts, one after the other. Each goes to the first node with room for it among the
+// amounts that came free, or else among all free amounts. Parts that find room for too few are skipped. It returns nil
+// for no room.
 func naively(nodes []naiveNode, parts []naivePart, enough, hour int) (places []eventlog.Place) {
 	now, coming := make([]amount, len(nodes)), make([]amount, len(nodes))
 	for i, n := range nodes {

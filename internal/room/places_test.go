@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// TestPlacesAreRememberedAsTheyAre has nodes, pods and gangs come, change and go, and compares the places that are
-// remembered for a few needs and priorities with those of a count from nothing.
+// TestPlacesAreRememberedAsTheyAre has nodes, pods and gangs come, change and go. It compares the remembered places for
+// a few needs and priorities with a count from nothing.
 func TestPlacesAreRememberedAsTheyAre(t *testing.T) {
 	const steps = 1500
 	g := rand.New(rand.NewPCG(4, 5))
@@ -102,7 +102,7 @@ func TestMoreNeedsThanAreRememberedDoNotTakeEachOthersPlace(t *testing.T) {
 			ask(kind)
 		}
 	}
-	// All nodes once for what is remembered, and one node for what is not.
+	// All nodes count once for a remembered shape, and one node for another.
 	if got, want := table.Counted(Below(0)), most*20+rounds*(kinds-most); got != want {
 		t.Errorf("%d nodes were counted, want %d", got, want)
 	}
