@@ -66,7 +66,7 @@ func TestAnEpochOfANewerBehaviourIsNoDivergence(t *testing.T) {
 	}
 }
 
-// TestAMissingPluginIsNoDivergence: what this program lacks is told by name, and not as a fault of the log.
+// TestAMissingPluginIsNoDivergence: a plugin that this program lacks is named, and is not a fault of the log.
 func TestAMissingPluginIsNoDivergence(t *testing.T) {
 	registry := plugins.NewRegistry()
 	delete(registry.Factories, "TaintToleration")

@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// otherValues gives every field of a decision another value, and the name under which the difference is told.
+// otherValues gives every field of a decision another value, and has the name of the field in a difference.
 var otherValues = []struct {
 	field, name string
 	change      func(*eventlog.Decision)
@@ -106,7 +106,7 @@ func TestEveryFieldOfADecisionIsCompared(t *testing.T) {
 	}
 }
 
-// TestValuesThatPrintAlikeAreReportedAsDifferent holds what could hide a difference: separators inside values.
+// TestValuesThatPrintAlikeAreReportedAsDifferent has values that could hide a difference: separators inside values.
 func TestValuesThatPrintAlikeAreReportedAsDifferent(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -32,7 +32,7 @@ import (
 // comparing has tolerations by the operator Gt count.
 var comparing = map[string]bool{"TaintTolerationComparisonOperators": true}
 
-// containersOnly has what pods request for all their containers together not count.
+// containersOnly ignores the requests of pods for all their containers together.
 var containersOnly = map[string]bool{
 	"TaintTolerationComparisonOperators": true, "InPlacePodLevelResourcesVerticalScaling": false,
 	"PodLevelResources": false, "PodLevelResourcesFixDefaulting": false, "PodLevelResourcesFixKubeletQOSClass": false,
@@ -128,8 +128,8 @@ func (w *writer) node(name string) {
 	w.upsert(eventlog.Nodes, node)
 }
 
-// gatedLog is a log of three epochs with different gates, in each of which some pod is placed that would not be, or is
-// not that would be, under the gates of another.
+// gatedLog is a log of three epochs with different gates. In each of them some pod is placed, or is not, whose outcome
+// would be the opposite under the gates of another epoch.
 func gatedLog(t *testing.T) []eventlog.Entry {
 	t.Helper()
 	w := newWriter(t)
@@ -153,7 +153,7 @@ func gatedLog(t *testing.T) []eventlog.Entry {
 }
 
 // TestWhatIsToleratedByComparisonIsRoomForGangsAndReservations has all nodes tainted so that pods tolerate it by the
-// operator Gt alone, under the gate that makes it count: a gang that must stay in one rack finds the rack, and a pod
+// operator Gt alone, under the gate that makes it count. A gang that must stay in one rack finds the rack, and a pod
 // that waits for room has a reservation.
 func TestWhatIsToleratedByComparisonIsRoomForGangsAndReservations(t *testing.T) {
 	w := newWriter(t)

@@ -44,7 +44,7 @@ func gangLog(t *testing.T) []eventlog.Entry {
 	return s.Entries()
 }
 
-// verify decides the entries again; they go through a log first, as whoever changed them would have written them.
+// verify decides the entries again. They go through a log first, as a person who changed them would have written them.
 func verify(t testing.TB, entries []eventlog.Entry) replay.Report {
 	t.Helper()
 	log := eventlog.NewMemory()
@@ -215,8 +215,8 @@ func TestOneDivergenceDoesNotBecomeMany(t *testing.T) {
 	}
 }
 
-// TestARemovedDecisionIsMissing takes out one decision. The last one of a step is missing before the next step's
-// input; one with others behind it, before those, which is told by their cycle.
+// TestARemovedDecisionIsMissing removes one decision. The last one of a step is missing before the next step's input. A
+// decision with others behind it is missing before the others, whose cycles show it.
 func TestARemovedDecisionIsMissing(t *testing.T) {
 	entries := gangLog(t)
 	lasts, others := 0, 0
@@ -297,7 +297,7 @@ func TestAnUnusableEntryEndsTheReplay(t *testing.T) {
 	}
 }
 
-// TestAChangedInputShowsWhereADecisionDependsOnIt changes what the log says of the world.
+// TestAChangedInputShowsWhereADecisionDependsOnIt changes an input of the log.
 func TestAChangedInputShowsWhereADecisionDependsOnIt(t *testing.T) {
 	entries := gangLog(t)
 	first := entries[decisions(entries)[0]]
@@ -418,8 +418,8 @@ func TestNoTamperingGoesUnnoticedOrPanics(t *testing.T) {
 	})
 }
 
-// TestNoRearrangementPanics takes entries out, doubles them, and swaps them. What an input that is gone would
-// have changed cannot be known; but whatever stands in a log, it is read to an end.
+// TestNoRearrangementPanics removes entries, doubles them, and swaps them. The effect of a removed input cannot be
+// known, but any log is read to its end.
 func TestNoRearrangementPanics(t *testing.T) {
 	entries := gangLog(t)
 	rapid.Check(t, func(r *rapid.T) {

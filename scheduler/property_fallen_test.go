@@ -17,7 +17,7 @@ import (
 
 // era is the time since a gang first came to its minimum, for as long as there is something of it.
 type era struct {
-	needed map[types.UID]bool // members with a node that is not a held one, when the gang last came to its minimum or later
+	needed map[types.UID]bool // placed members, when the gang last came to its minimum or later
 	well   map[types.UID]bool // who ended well when it was needed
 	lost   map[types.UID]bool // of those needed, who went otherwise
 }

@@ -238,9 +238,9 @@ func TestNoPodIsBoundWithoutTheDevicesOfItsPodGroup(t *testing.T) {
 			status := s.devices["gpu"].Status
 			held := status.Allocation != nil && slices.Contains(status.ReservedFor, ofGroup)
 			// The outcome of a call on its way has to be known before the pod has its devices.
-			doubt := at == 2 && f.code != 0 && f.code != 409
+			unknown := at == 2 && f.code != 0 && f.code != 409
 			bound := got.Outcome == eventlog.BindBound
-			if bound != (s.pods["a"].Spec.NodeName != "") || bound && (doubt || !held) {
+			if bound != (s.pods["a"].Spec.NodeName != "") || bound && (unknown || !held) {
 				t.Errorf("%+v, bind at request %d: %v %q, the claim's status is %+v", f, at, got.Outcome, got.Message,
 					status)
 			}

@@ -34,7 +34,7 @@ type world struct {
 	plugin       *Coscheduling
 }
 
-// waitingPod writes down what it is told.
+// waitingPod writes down its calls.
 type waitingPod struct {
 	fwk.WaitingPod
 	pod  *v1.Pod
@@ -59,12 +59,12 @@ func (w *world) HeldByOthers() bool { return w.heldByOthers }
 // Cleared counts the members that are held.
 func (w *world) Cleared(g *cluster.Group) int { return g.Waiting() }
 
-// LacksTogether asks nothing of composites.
+// LacksTogether finds nothing lacking for composites.
 func (w *world) LacksTogether(*cluster.Composite) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false
 }
 
-// Domain asks nothing of topology.
+// Domain limits no gang to a domain.
 func (w *world) Domain(*cluster.Group) framework.Domain { return framework.Domain{} }
 
 // Left counts the members of the group that are pending.
@@ -182,11 +182,11 @@ func TestPreEnqueueWaitsForTheGroupAndItsMinimum(t *testing.T) {
 	want("one that is being bound does", p, "Success")
 }
 
-// entity is what QueueSort sees.
+// entity is an entity for QueueSort.
 type entity struct {
 	fwk.QueuedEntityInfo
 	priority      int32
-	queued, first int64 // in seconds; first 0 stands for none
+	queued, first int64 // in seconds; first 0 means none
 }
 
 func (e entity) GetPriority() int32      { return e.priority }
@@ -579,7 +579,7 @@ func TestArgsAreReadStrictly(t *testing.T) {
 	}
 }
 
-// plainHandle knows nothing of groups, and has no informers to make a view of them.
+// plainHandle has no view of groups, and no informers to make one.
 type plainHandle struct{ fwk.Handle }
 
 func (plainHandle) SharedInformerFactory() informers.SharedInformerFactory { return nil }

@@ -88,7 +88,7 @@ func (b *bench) IterateOverWaitingPods(f func(fwk.WaitingPod)) {
 	}
 }
 
-// group tells of a PodGroup of scheduling.k8s.io, ml/NAME.
+// group adds the PodGroup ml/NAME of scheduling.k8s.io.
 func (b *bench) group(name string, minimum int32, created time.Time) {
 	g := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, CreationTimestamp: metav1.NewTime(created)},
@@ -97,7 +97,7 @@ func (b *bench) group(name string, minimum int32, created time.Time) {
 	b.plugin.groupCame(eventlog.PodGroups, g)
 }
 
-// pod is a member of ml/GROUP that nobody has told of.
+// pod is a member of ml/GROUP that no informer has.
 func pod(name, group string) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -111,7 +111,7 @@ func pod(name, group string) *v1.Pod {
 	return p
 }
 
-// stores puts a pod where the scheduler's informer keeps it, and tells tells of it as the informer does.
+// stores adds a pod to the scheduler's informer, and tells calls the informer's handlers.
 func (b *bench) stores(p *v1.Pod) *v1.Pod { b.must(b.store.Add(p)); return p }
 func (b *bench) tells(p *v1.Pod) *v1.Pod  { b.plugin.podCame(b.stores(p)); return p }
 
@@ -148,7 +148,7 @@ func (b *bench) unreserves(p *v1.Pod) {
 	b.plugin.Unreserve(context.Background(), nil, p, "n")
 }
 
-// told says what the waiting pods have been told.
+// told returns the calls on the waiting pods.
 func (b *bench) told() string {
 	var told []string
 	for _, w := range b.waiting {
@@ -198,7 +198,7 @@ func TestStandaloneWakesWhomItTurnedAwayWhenTheGangIsThere(t *testing.T) {
 		"UnschedulableAndUnresolvable: pod group ml/g has 2 of the 3 members it needs",
 	)
 
-	// The scheduler hears of the third before the view does.
+	// The scheduler gets the third before the view does.
 	m2 := b.stores(pod("m2", "g"))
 	b.want("the third", b.preEnqueue(m2), "Success")
 	b.wantActivated("nobody can be woken from under the queue's lock")
@@ -246,7 +246,7 @@ func TestStandaloneDoesNotBringADeletedPodBack(t *testing.T) {
 	m1 := b.tells(pod("m1", "g"))
 	b.want("alone", b.preEnqueue(m1), "UnschedulableAndUnresolvable: pod group ml/g has 1 of the 2 members it needs")
 
-	// A successor of the same name may be told of without a deletion.
+	// A successor of the same name may come without a deletion.
 	successor := pod("m1", "g")
 	successor.UID = "m1-again"
 	b.tells(successor)
@@ -436,7 +436,7 @@ func TestStandaloneBreaksUpAGangThatLosesAHeldMember(t *testing.T) {
 		b.waiting = slices.DeleteFunc(b.waiting, func(w *waitingPod) bool { return w.pod == m0 })
 		b.want(lose.how, b.told(), "m1 rejected by Coscheduling")
 
-		// What comes late does no harm to the next attempt.
+		// Late events do no harm to the next attempt.
 		b.waiting = nil
 		b.tells(pod("m3", "g"))
 		m4 := b.tells(pod("m4", "g"))
@@ -493,7 +493,7 @@ func TestStandaloneAFailedBindBreaksUpWhatCannotBeCompleteWithoutIt(t *testing.T
 		b.tells(pod("m4", "g"))
 		b.permits(m3)
 		held := b.waiting
-		b.waiting = nil // the scheduler has not got to it yet, so that it cannot be let go
+		b.waiting = nil // the scheduler has not got to it yet, so that it cannot be allowed
 		group(c.minimum)
 		b.waiting = held
 		b.unreserves(m0)
@@ -615,7 +615,7 @@ func TestStandaloneStandsAGangsMembersTogether(t *testing.T) {
 	b.want("in the queue", strings.Join(names, " "), "h urgent y w single x z c")
 }
 
-// annotated tells of a PodGroup with annotations.
+// annotated adds a PodGroup with annotations.
 func (b *bench) annotated(name string, minimum int32, values map[string]string) {
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, Annotations: values}}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}

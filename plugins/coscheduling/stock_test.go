@@ -239,7 +239,7 @@ func (s *stock) eventuallyGated(names ...string) {
 	})
 }
 
-// conditions returns what the scheduler has written on pods about why they are not scheduled, by name.
+// conditions returns the reasons that the scheduler has written on unscheduled pods, by name.
 func (s *stock) conditions() map[string]string {
 	said := map[string]string{}
 	list, err := s.client.CoreV1().Pods("ml").List(context.Background(), metav1.ListOptions{})

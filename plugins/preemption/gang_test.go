@@ -20,8 +20,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
-// A gang's victims make room for the whole gang, and none of them could stay; if it has none, there are none that would
-// do. The reference knows of resources only, and so do the worlds.
+// A gang's victims make room for the whole gang, and none of them could stay. If it has no victims, none would be
+// enough. The reference has resources only, and so do the worlds.
 func TestAGangsVictimsAreEnoughAndNoneIsTooMany(t *testing.T) {
 	kinds := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {

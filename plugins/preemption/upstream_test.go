@@ -33,8 +33,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// For single pods the node and the victims are those of kube-scheduler's own plugin, in its own runtime, which is given
-// all nodes to choose from. Where its answer is a matter of chance, ours is one of its answers.
+// For single pods the node and the victims equal those of kube-scheduler's own plugin, in its own runtime, which may
+// choose from all nodes. Where its answer is random, ours is one of its answers.
 func TestForSinglePodsNodeAndVictimsAreUpstreams(t *testing.T) {
 	metrics.Register()
 	for _, groups := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestForSinglePodsNodeAndVictimsAreUpstreams(t *testing.T) {
 				for range 5 {
 					theirs[printed(w.askUpstream(t, pod, groups))] = true
 				}
-				// A choice between equals is made by chance: sooner or later it is ours.
+				// A choice between equals is random: sooner or later it is ours.
 				for range 60 {
 					if len(theirs) == 1 || theirs[printed(ours)] {
 						break
@@ -231,8 +231,8 @@ func filterUpstream(
 	return fits
 }
 
-// preemptUpstream is kube-scheduler's evaluation (preemption.Evaluator.evaluate), step by step: its victims are all
-// that have to go, also those that are going already, which its execution passes over.
+// preemptUpstream is kube-scheduler's evaluation (preemption.Evaluator.evaluate), step by step. Its victims are all
+// pods that have to go. They include pods that are going already, which its execution skips.
 func (w *world) preemptUpstream(
 	t *rapid.T,
 	ctx context.Context,

@@ -130,7 +130,7 @@ func mustConfig(must func(error)) config.KubeSchedulerProfile {
 	return cfg.Profiles[0]
 }
 
-// verdict is what came of a cycle.
+// verdict is the result of a cycle.
 type verdict struct {
 	fits        bool // it needs no preemption
 	node        string
@@ -277,7 +277,7 @@ func drawWorld(t *rapid.T, groups bool) *world {
 	return w
 }
 
-// drawOddities gives a pod what makes filters other than that of resources matter.
+// drawOddities gives a pod fields that matter to filters other than the resources' filter.
 func drawOddities(t *rapid.T, p *v1.Pod) {
 	switch rapid.IntRange(0, 11).Draw(t, "oddity") {
 	case 0:

@@ -28,7 +28,7 @@ type groupedNodes struct {
 	loose  []bool // by place: the node has changed since it was grouped
 
 	passed, mixed, bounded int // groups
-	exact, single          int // nodes that are a group, and those of them whose bound is their score
+	exact, single          int // nodes that are a group, and nodes among them whose bound is their score
 	above, below           int64
 }
 

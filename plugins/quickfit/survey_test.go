@@ -131,7 +131,7 @@ type surveyed struct {
 	g            *rand.Rand
 	ours, theirs fwk.Plugin
 	nodes        []fwk.NodeInfo
-	placed       framework.PlaceSurveyor // the same as ours, and only told of the nodes that changed
+	placed       framework.PlaceSurveyor // the same as ours, but it learns only of the nodes that changed
 	changed      []int32                 // since it was asked last
 	others       bool                    // there are other nodes since
 

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// longLog is a log in which so many gangs of two come, are placed, and go again but for the last three, and its
-// snapshots, which lie 10 entries apart.
+// longLog is a log with its snapshots, which are 10 entries apart. Many gangs of two come, are placed, and go again,
+// except for the last three.
 func longLog(t *testing.T, gangs int) (*transcripts.Player, map[uint64][]byte) {
 	t.Helper()
 	s := transcripts.New(t)
@@ -48,8 +48,8 @@ func statesOf(t *testing.T, s *transcripts.Player, apart uint64) map[uint64][]by
 	return states
 }
 
-// TestWhatExplainReadsDoesNotGrowWithTheLog counts what is read for a pod and a gang that are gone since long, and for
-// one that is bound: entries by number, entries one after the other, which are applied, and states restored.
+// TestWhatExplainReadsDoesNotGrowWithTheLog counts the reads for a pod and a gang that are gone since long, and for a
+// bound one: entries by number, entries one after the other, which are applied, and states restored.
 func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 	type counts struct{ picked, entries, states int }
 	most := map[string]counts{"gone pod": {40, 12, 1}, "gone gang": {40, 16, 2}, "bound pod": {50, 12, 1},
@@ -91,8 +91,8 @@ func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 const configurationOfAnother = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
 	"profiles:\n- schedulerName: other-scheduler\n"
 
-// TestAPodThatIsGoneBeforeAnEpochBegins: an entry behind its end counts, since it begins an epoch by which nobody
-// schedules the pod any more, so that the state in which the pod goes is not made up.
+// TestAPodThatIsGoneBeforeAnEpochBegins: an entry after the pod's end counts, because it begins an epoch in which
+// nobody schedules the pod. So the state in which the pod goes is right.
 func TestAPodThatIsGoneBeforeAnEpochBegins(t *testing.T) {
 	s := transcripts.New(t)
 	s.Step("node n0 cpu=64")
@@ -141,8 +141,8 @@ func TestABoundPodOfAGangThatMostEntriesNameIsFoundByTheIndex(t *testing.T) {
 	}
 }
 
-// TestANameThatIsNotThereIsToldOfWithoutTheWholeLog counts what is read for a pod and a gang that come later, and for a
-// name that is misspelt, for which the names that may be meant are those of the state and of the last entries.
+// TestANameThatIsNotThereIsToldOfWithoutTheWholeLog counts the reads for a pod and a gang that come later, and for a
+// misspelt name. Suggestions for the latter are names in the state and in the last entries.
 func TestANameThatIsNotThereIsToldOfWithoutTheWholeLog(t *testing.T) {
 	const gangs, back, comesLater = 120, 5, "first appears at"
 	s, states := longLog(t, gangs)

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// ReasonsAlong reads a log once and tells, after each entry, the reasons of all gangs seen so far: those that
-// ExplainGroup would give at that entry, but for what takes running a cycle again.
+// ReasonsAlong reads a log once and calls tell after each entry, with the reasons of all gangs seen so far. They are
+// the reasons of ExplainGroup at that entry, except for parts that need another cycle.
 func ReasonsAlong(log eventlog.Reader, registry framework.Registry, tell func(m *scheduler.Machine, e eventlog.Entry,
 	group types.NamespacedName, x *answer.Reason)) error {
 	m := scheduler.New(registry)

@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// TestALogOfAPluginThatCannotBeCopiedIsExplained: what a pod would be told now is not tried, and the rest is answered.
+// TestALogOfAPluginThatCannotBeCopiedIsExplained: the present answer of plugins is not tried, and the rest is answered.
 func TestALogOfAPluginThatCannotBeCopiedIsExplained(t *testing.T) {
 	cfg, err := framework.LoadConfig([]byte(`{"apiVersion":"kubescheduler.config.k8s.io/v1",
 		"kind":"KubeSchedulerConfiguration",

@@ -22,8 +22,8 @@ func explainedTwice(t *testing.T, s *transcripts.Player, name string,
 	return want
 }
 
-// TestWhatBecameOfVictimsIsToldOfAPodThatIsGone: a pod that had another one evicted goes before that one does. How many
-// of its victims are left is told as of the point in question, and not as of the pod's end.
+// TestWhatBecameOfVictimsIsToldOfAPodThatIsGone: a pod that had another one evicted goes before that one does. The
+// answer has the number of its victims left at the point in question, and not at the pod's end.
 func TestWhatBecameOfVictimsIsToldOfAPodThatIsGone(t *testing.T) {
 	victimsAreTold(t, "ml/high", explainPod, "node n0 cpu=4", "pod ml/low cpu=4", "pod ml/high cpu=4 priority=9",
 		"delete pods ml/high")

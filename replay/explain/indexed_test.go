@@ -116,7 +116,7 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 		alike := func(text string) string { return text }
 		if back := rapid.Uint64Range(0, 20).Draw(rt, "recent"); back > 0 {
 			explain.LookBack(&ofQuick, back)
-			alike = func(text string) string { return suggestions.ReplaceAllString(text, "") } // those of late alone
+			alike = func(text string) string { return suggestions.ReplaceAllString(text, "") }
 		}
 		for _, name := range append(slices.Sorted(maps.Keys(pods)), "ml/other-", "none/g-0") {
 			asked++

@@ -52,9 +52,8 @@ func TestExplanationsFromASnapshotAreThoseOfTheWholeLog(t *testing.T) {
 	}
 }
 
-// TestOfALogThatBeginsLaterWhatIsThereIsExplained asks a log of which only what follows a snapshot is there: where
-// things stand is said as the whole log says it, decisions behind the snapshot too, and what lies before is said
-// not to be known.
+// TestOfALogThatBeginsLaterWhatIsThereIsExplained asks a log that begins at a snapshot. The answer about the present
+// equals that of the whole log, decisions after the snapshot included. It says that earlier history is not known.
 func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 	r := replaytest.Record(t, 20)
 	unknown, known := 0, 0
@@ -138,7 +137,7 @@ func checkGroupBehind(t *testing.T, r *replaytest.Recording, base uint64, name s
 	}
 	for what, p := range map[string][2]*answer.Point{"complete": {got.History.Complete, want.History.Complete},
 		"placed": {got.History.Placed, want.History.Placed}} {
-		// What came about before is so already, or is so no more and was so a second time.
+		// A change before the snapshot is in effect already, or it was undone and came about again.
 		if p[0] != nil && p[1].Seq <= base && p[0].Seq == base+1 {
 			t.Errorf("group %s behind entry %d is %s at %v, and was at %v", name, base, what, p[0], p[1])
 		}
@@ -150,8 +149,8 @@ func checkGroupBehind(t *testing.T, r *replaytest.Recording, base uint64, name s
 	}
 }
 
-// TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore has nothing decided on a pod, and a snapshot after it
-// was gone, which knows nothing of it.
+// TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore has a pod without decisions, and a snapshot after it was
+// gone, which does not have it.
 func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
 	r := replaytest.Record(t, 1<<60) // no snapshot but this one
 	node, pod := "", &v1.Pod{}

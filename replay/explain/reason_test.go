@@ -136,8 +136,8 @@ func drawStep(t *rapid.T, s *transcripts.Player) {
 	s.Step(strings.Join(append([]string{verb, name}, args...), " "))
 }
 
-// In whatever state a gang comes: as long as a member of it has no node for good, there is one reason with a code that
-// we know, of which what can be told by other means is true.
+// In every state of a gang with a pending member, there is one reason with a known code. Everything about it that can
+// be checked in another way is true.
 func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 	told := map[answer.Code]int{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -157,7 +157,7 @@ func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 		since, settled := map[types.NamespacedName]*answer.Reason{}, map[types.NamespacedName]*answer.Reason{}
 		err := explain.ReasonsAlong(s.Log(), transcripts.Registry(),
 			func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
-				if complaint := doubt(m, name, x); complaint != "" {
+				if complaint := refute(m, name, x); complaint != "" {
 					rt.Fatalf("entry %d, gang %s: %s: %+v", e.Seq, name, complaint, x)
 				}
 				before := since[name]
@@ -197,8 +197,8 @@ func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 	t.Log(counts)
 }
 
-// doubt says what cannot be true of a reason; "" for nothing.
-func doubt(m *scheduler.Machine, name types.NamespacedName, x *answer.Reason) string {
+// refute returns a false statement of a reason, "" for none.
+func refute(m *scheduler.Machine, name types.NamespacedName, x *answer.Reason) string {
 	g := m.Cluster().Gangs().Named(name.Namespace, name.Name)
 	if g == nil {
 		if x != nil {
@@ -228,11 +228,11 @@ func doubt(m *scheduler.Machine, name types.NamespacedName, x *answer.Reason) st
 	case x.Since == 0 || x.Since > answer.Instant(m.Now()):
 		return "it cannot be so since then"
 	}
-	return doubtCode(m, g, x, withNode)
+	return refuteCode(m, g, x, withNode)
 }
 
-// doubtCode compares the code with the state.
-func doubtCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNode int) string {
+// refuteCode compares the code with the state.
+func refuteCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNode int) string {
 	e := m.GangEntity(g.Namespace, g.Name)
 	present := g.Ready() + g.Waiting() + g.Assigned()
 	failed := slices.Contains([]answer.Code{answer.LacksRoom, answer.Unplaceable, answer.PluginFailed,
@@ -272,8 +272,8 @@ func doubtCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNod
 	return ""
 }
 
-// What is told of the gang's waiting is the same whether one reads the whole history or asks at that point, of the gang
-// or of a pod of it; and each pod that has no node for good has a reason.
+// The reason for the gang's waiting is the same whether one reads the whole history or asks at that point, about the
+// gang or about a pod of it. Each pending pod has a reason.
 func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := transcripts.New(rt)
@@ -287,7 +287,7 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 		}
 		at := rapid.Uint64Range(1, last).Draw(rt, "at")
 		want := map[types.NamespacedName]*answer.Reason{}
-		pending := map[string]bool{} // by name of each pod: whether it has yet to get its node for good
+		pending := map[string]bool{} // by name of each pod: whether it is neither bound nor being bound
 		doomed := map[string]bool{}  // by name of each pod that has no node: whether it is to go
 		err = explain.ReasonsAlong(s.Log(), transcripts.Registry(),
 			func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {

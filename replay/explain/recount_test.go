@@ -22,8 +22,8 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// What an answer says of room is what a naive count finds in the state at the entry that stands beside it: of a
-// decision the state that it was made on, and else the state after the entry.
+// Each amount of room in an answer equals a naive count in the state of the entry beside it. For a decision that is the
+// state before it, and else the state after the entry.
 func TestEveryAmountIsThatOfTheEntryBesideIt(t *testing.T) {
 	counted, kept, keptFromGangs, judged := 0, 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -105,7 +105,7 @@ func stateAt(t *rapid.T, s *transcripts.Player, seq uint64) *scheduler.Machine {
 	return m
 }
 
-// recount counts again what an answer says of room.
+// recount counts again the room in an answer.
 type recount struct {
 	t     *rapid.T
 	s     *transcripts.Player
@@ -306,7 +306,7 @@ func (c *recount) keptFromGang(x *answer.Group, u answer.ResourceUse) {
 	}
 }
 
-// askingWith are the pods of a gang, and of those that it is admitted together with, that have no node for good.
+// askingWith are the pods of a gang, and of the gangs admitted with it, that are neither bound nor being bound.
 func askingWith(m *scheduler.Machine, g *cluster.Group) (asking []*cluster.Pod) {
 	for _, p := range m.Cluster().Pods().All() {
 		together := p.Group != nil && (p.Group == g || g.Composite() != nil && p.Group.Composite() == g.Composite())

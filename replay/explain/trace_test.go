@@ -16,7 +16,7 @@ import (
 )
 
 // TestATraceIsThatOfTheRecordedCycle asks for the trace of every decision of a small world, from the log's beginning
-// and from the state right before it: it adds up to what was recorded, and has every node.
+// and from the state right before it. The trace adds up to the recorded decision, and has every node.
 func TestATraceIsThatOfTheRecordedCycle(t *testing.T) {
 	s := transcripts.New(t)
 	for _, line := range []string{

@@ -38,7 +38,7 @@ func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {
 func TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn(t *testing.T) {
 	t.Parallel()
 	whole := newSurvivor(t, 60, "98304")
-	whole.quiet = true
+	whole.withoutEffects = true
 	onAFullDisk(t, whole, diskFailures/3)
 }
 
@@ -103,7 +103,7 @@ func stopAndResume(
 	whole *survivor,
 	stops int,
 	stop func(*survivor, *rand.Rand) *process,
-	mend func(*survivor),
+	repair func(*survivor),
 ) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -134,7 +134,7 @@ func stopAndResume(
 				s.wantBeginning(t)
 			}
 		}
-		mend(s)
+		repair(s)
 		p = s.start(t, s.command())
 		s.ended(t, p)
 		if p.cmd.ProcessState.ExitCode() != exitDone {
@@ -153,7 +153,7 @@ func stopAndResume(
 		told/stops,
 		spared,
 	)
-	if unborn > stops/2 || (told == 0) != whole.quiet {
+	if unborn > stops/2 || (told == 0) != whole.withoutEffects {
 		t.Error("too little happened: nothing was tested")
 	}
 }

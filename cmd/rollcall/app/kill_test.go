@@ -36,7 +36,7 @@ func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 	t.Parallel()
 	kills := fixedseed.Of(40, 8)
 	s := newSurvivor(t, 150, "131072")
-	s.quiet = true
+	s.withoutEffects = true
 	alone := s.fresh(t)
 	began := time.Now()
 	p := alone.start(t, alone.command())

@@ -32,7 +32,7 @@ import (
 type survivor struct {
 	nodes, workload string
 	segmentSize     string
-	quiet           bool   // it reports no effects, and so need not wait for the disk
+	withoutEffects  bool   // it reports no effects, and so need not wait for the disk
 	log             string // the directory of its log
 	whole           record // left alone
 	summary         string
@@ -108,7 +108,7 @@ func (s *survivor) args() []string {
 		"--segment-size",
 		s.segmentSize,
 	}
-	if !s.quiet {
+	if !s.withoutEffects {
 		args = append(args, "--effects", "/dev/fd/3")
 	}
 	if _, err := os.Stat(s.log); err == nil {
@@ -260,7 +260,7 @@ func (s *survivor) wantSameEnd(t testing.TB, summary string) {
 		t.Fatalf("the summary is\n%s\nleft alone\n%s", got, s.summary)
 	}
 	for seq := range effectsOf(t, entries) {
-		if !s.quiet && len(s.acknowledged[seq]) == 0 {
+		if !s.withoutEffects && len(s.acknowledged[seq]) == 0 {
 			t.Fatalf("entry %d asks for effects that were never carried out", seq)
 		}
 	}

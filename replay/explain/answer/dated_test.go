@@ -8,8 +8,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// Whatever tells of room or of refusals stands in a value that says at which entry it held, and that is not the whole
-// answer: that one is about the entry that is asked about.
+// A statement about room or refusals is in a value with the entry at which it held. That value is not the whole answer,
+// which is about the entry in question.
 func TestAnAmountHasTheEntryAsOfWhichItHolds(t *testing.T) {
 	amounts := map[reflect.Type]bool{
 		reflect.TypeFor[answer.ResourceUse](): true, reflect.TypeFor[answer.Refusal](): true,

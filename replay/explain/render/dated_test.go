@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 )
 
-// then is the entry of what held before, with numbers that occur nowhere else.
+// then is the entry of earlier facts, with numbers that occur nowhere else.
 const then = 4711
 
 func use(n int64) []answer.ResourceUse {
@@ -27,7 +27,7 @@ func decisionThen(n int64) *answer.Decision {
 		Gang: &answer.GangNeeds{AsOf: answer.Point{Seq: then}, Members: 3, Resources: use(n)}}
 }
 
-// What held at an earlier entry is printed in a line, or below a heading, that names that entry.
+// Facts of an earlier entry are printed in a line, or below a heading, that names that entry.
 func TestWhatHeldEarlierIsPrintedWithItsEntry(t *testing.T) {
 	const n = 880000
 	at := answer.Point{Seq: 5000}
@@ -89,7 +89,7 @@ func TestWhatHeldEarlierIsPrintedWithItsEntry(t *testing.T) {
 	}
 }
 
-// A gang that needs more than there is anywhere is told so, and one that waits for others is not.
+// The text of a gang that needs more than all nodes have says so, and the text of one that waits for others does not.
 func TestAGangThatCannotFitIsToldSo(t *testing.T) {
 	s := &answer.Shortfall{Of: "Gang", Members: 48, ResourceUse: answer.ResourceUse{Resource: "example.com/gpu",
 		Needed: 384, Free: 100, Usable: 100, Allocatable: 312}}

@@ -107,9 +107,9 @@ func drawMember(t *rapid.T, name string) eventlog.Payload {
 	return &eventlog.Upserted{Resource: eventlog.Pods, Object: pod}
 }
 
-// Whatever PodGroups of Volcano and of KAI say, and whatever pods say of them: the log is decided again to the same, a
-// Machine that is restored from its state is the same, and what is said of each pod and gang has a few lines of text,
-// without anything that a terminal would obey.
+// PodGroups of Volcano and of KAI, and pods, have random content. The log is decided again in the same way, and a
+// Machine that is restored from its state is the same. The text about each pod and gang has a few lines, without
+// anything that a terminal would obey.
 func TestPodGroupsThatSayAnythingAreScheduledAndExplained(t *testing.T) {
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {
@@ -149,7 +149,7 @@ func TestPodGroupsThatSayAnythingAreScheduledAndExplained(t *testing.T) {
 	})
 }
 
-// checkAgain compares a Machine with what its log and its state give.
+// checkAgain compares a Machine with one made from its log, and with one made from its state.
 func checkAgain(t *rapid.T, m *scheduler.Machine, log *eventlog.Memory) {
 	report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1),
 		replay.Options{Registry: plugins.NewRegistry()})

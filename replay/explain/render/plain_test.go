@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// The names of gangs may be those of annotations, which say anything, and reasons quote what objects say. None of it
-// does anything to a terminal, and no line of a text is theirs.
+// The names of gangs may come from annotations, which can have any content, and reasons quote objects. None of it does
+// anything to a terminal, and none of it makes a line of its own.
 func TestWordsOfOthersAreNoLinesOfAnAnswer(t *testing.T) {
 	texts := func(name string) string {
 		var b bytes.Buffer
