@@ -1,6 +1,8 @@
 package eventlog
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -86,11 +88,59 @@ type Decision struct {
 	Devices []DeviceClaim
 	// Questions are, for the outcome Asked, the questions to the extenders.
 	Questions []Question
+	// Plan is, for a Decision that ends the attempt on a gang, the result of the search for nodes for its members. It is
+	// nil without a search.
+	Plan *Plan
+}
+
+// Plan is the result of the search for nodes for the members of a gang whom the usual order gave too few.
+type Plan struct {
+	// Result says whether there is a placement.
+	Result PlanResult
+	// Steps counts the Filter calls of one kind of members on one node that the search took.
+	Steps int64
+	// Order are the members that have a place, in the order in which the next attempt places them. The Decision
+	// nominates each to its node. It is empty unless the result is PlanFound.
+	Order []types.UID
+}
+
+// PlanResult is the result of the search for nodes for a gang.
+type PlanResult uint8
+
+// The results. The log stores the numbers.
+const (
+	// PlanFound: there is a placement, and the gang is tried again at once.
+	PlanFound PlanResult = 1
+	// PlanNone: no placement exists on these nodes. Every order was tried.
+	PlanNone PlanResult = 2
+	// PlanUnknown: no placement was found within the limit of steps.
+	PlanUnknown PlanResult = 3
+)
+
+// String returns the name of the result in the JSON form.
+func (r PlanResult) String() string {
+	switch r {
+	case PlanFound:
+		return "Found"
+	case PlanNone:
+		return "None"
+	case PlanUnknown:
+		return "Unknown"
+	}
+	return ""
+}
+
+func checkPlanResult(r PlanResult) error {
+	if r < PlanFound || r > PlanUnknown {
+		return fmt.Errorf("unknown result %d", r)
+	}
+	return nil
 }
 
 // hasFacts reports whether the decision has a field from Domain on.
 func (d *Decision) hasFacts() bool {
-	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated)+len(d.Devices)+len(d.Questions) > 0
+	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 ||
+		d.Plan != nil
 }
 
 // Ending says why a reservation ends whose entity still exists.

@@ -302,6 +302,16 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.uids("activated", d.Activated)
 	w.devices(d.Devices)
 	w.questions(d.Questions)
+	if d.Plan != nil {
+		w.fail("plan.result", checkPlanResult(d.Plan.Result))
+		w.name("plan")
+		w.open('{')
+		w.str("result", d.Plan.Result.String())
+		w.int("steps", d.Plan.Steps)
+		w.uids("order", d.Plan.Order)
+		w.pods("orderPods", d.Plan.Order)
+		w.close('}')
+	}
 	w.pods("allowedPods", d.Allowed)
 	w.pods("rejectedPods", d.Rejected)
 	w.pods("victimPods", d.Victims)

@@ -276,6 +276,7 @@ type jsonDecision struct {
 	Activated   []types.UID      `json:"activated"`
 	Devices     []jsonDevices    `json:"devices"`
 	Questions   []jsonQuestion   `json:"questions"`
+	Plan        *jsonPlan        `json:"plan"`
 
 	// The names of pods beside their UIDs: no part of the entry.
 	AllowedPods  []string `json:"allowedPods"`
@@ -283,6 +284,27 @@ type jsonDecision struct {
 	VictimPods   []string `json:"victimPods"`
 
 	ActivatedPods []string `json:"activatedPods"`
+}
+
+type jsonPlan struct {
+	Result string      `json:"result"`
+	Steps  int64       `json:"steps"`
+	Order  []types.UID `json:"order"`
+
+	OrderPods []string `json:"orderPods"` // not part of the entry
+}
+
+// plan returns the plan of a JSON form, nil for none.
+func (j *jsonPlan) plan() (*Plan, error) {
+	if j == nil {
+		return nil, nil
+	}
+	for r := PlanFound; r <= PlanUnknown; r++ {
+		if r.String() == j.Result {
+			return &Plan{Result: r, Steps: j.Steps, Order: j.Order}, nil
+		}
+	}
+	return nil, fmt.Errorf("plan.result: unknown result %q: want Found, None or Unknown", j.Result)
 }
 
 type jsonRejection struct {
@@ -384,5 +406,7 @@ func (j *jsonDecision) decision() (*Decision, error) {
 		}
 		d.Questions = append(d.Questions, q)
 	}
-	return d, nil
+	var err error
+	d.Plan, err = j.Plan.plan()
+	return d, err
 }

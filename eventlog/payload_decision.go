@@ -73,14 +73,24 @@ func (w *payloadWriter) decision(d *Decision) {
 		elsewhere = 1
 	}
 	w.b = append(w.b, elsewhere, byte(d.Ended))
-	if len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 {
+	if len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 || d.Plan != nil {
 		w.uids("activated", d.Activated)
 	}
-	if len(d.Devices)+len(d.Questions) > 0 {
+	if len(d.Devices)+len(d.Questions) > 0 || d.Plan != nil {
 		w.devices(d.Devices)
 	}
 	if len(d.Questions) > 0 {
 		w.questions(d.Questions)
+	}
+	if d.Plan != nil {
+		if len(d.Questions) > 0 {
+			w.fail("plan", errors.New("a decision that asks extenders has no plan"))
+		}
+		w.uvarint(0) // no questions
+		w.fail("plan's result", checkPlanResult(d.Plan.Result))
+		w.b = append(w.b, byte(d.Plan.Result))
+		w.varint(d.Plan.Steps)
+		w.uids("plan's order", d.Plan.Order)
 	}
 }
 
@@ -157,7 +167,9 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 		if r.err == nil && r.at < len(r.text) {
 			d.Devices = r.devices()
 			if r.err == nil && r.at < len(r.text) {
-				d.Questions = r.questions()
+				if d.Plan = r.plan(); d.Plan == nil {
+					d.Questions = r.questions()
+				}
 			}
 		} else if r.err == nil && len(d.Activated) == 0 {
 			r.fail("activated", errors.New("an empty list is left out"))
@@ -166,6 +178,18 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 	if r.err == nil && !d.hasFacts() {
 		r.fail("domain", errors.New("empty fields at the end are left out"))
 	}
+}
+
+// plan reads the plan behind an empty list of questions. It returns nil, and reads nothing, if there are questions.
+func (r *payloadReader) plan() *Plan {
+	if r.err != nil || r.text[r.at] != 0 || r.at+1 == len(r.text) {
+		return nil
+	}
+	r.byte("questions")
+	p := &Plan{Result: PlanResult(r.byte("plan's result"))}
+	r.fail("plan's result", checkPlanResult(p.Result))
+	p.Steps, p.Order = r.varint("plan's steps"), r.uids("plan's order")
+	return p
 }
 
 func checkEnding(e Ending) error {

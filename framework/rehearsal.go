@@ -46,6 +46,11 @@ func (h *handle) Rehearse(without string, unnominated map[types.UID]bool) *Rehea
 	return r
 }
 
+// Rehearse is Handle.Rehearse.
+func (p *Profile) Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal {
+	return p.handle.Rehearse(without, unnominated)
+}
+
 // End returns to the real world.
 func (r *Rehearsal) End() {
 	r.p.stage.changed, r.p.stage.listed, r.p.stage.unnominated = nil, nil, nil
@@ -110,6 +115,30 @@ func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
 	info, err := r.p.stage.Get(node)
 	return err == nil && c.filterNode(info) == nil && (c.reserved == nil || c.reserved.Why(info) == nil)
 }
+
+// Feasible returns all nodes on which the pod can be placed, within the limit, by name. filtered counts the nodes that
+// were filtered. ok is false after an error of a plugin.
+func (r *Rehearsal) Feasible(ctx context.Context, pod *v1.Pod) (nodes []fwk.NodeInfo, filtered int, ok bool) {
+	c := r.search
+	r.setPod(ctx, pod)
+	list, err := r.p.stage.List()
+	if err != nil {
+		return nil, 0, false
+	}
+	c.template = c.templateOf(list)
+	if status := c.preFilter(list); !status.IsSuccess() {
+		return nil, len(list), !status.IsError()
+	}
+	c.classify(len(list))
+	if !c.preFilters.AllNodes() {
+		list = c.narrowed
+	}
+	status := c.filterNodes(list, 0, len(list)+1)
+	return slices.Clone(c.feasible), len(list), status == nil
+}
+
+// Node returns a node as plugins see it.
+func (r *Rehearsal) Node(name string) (fwk.NodeInfo, error) { return r.p.stage.Get(name) }
 
 func (r *Rehearsal) setPod(ctx context.Context, pod *v1.Pod) {
 	r.search.setPod(ctx, NewCycleState(), pod, nil)

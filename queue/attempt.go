@@ -33,6 +33,7 @@ func (q *Queue) StartAttempt(key Key) {
 		return
 	}
 	e.attempts++
+	e.beginPlan()
 	q.noteEarly(e)
 	eventful := e.asked && e.startedAt != q.changes
 	e.asked, e.startedAt = false, q.changes
@@ -128,6 +129,7 @@ func (q *Queue) Finish(key Key) {
 		return
 	}
 	q.take(e)
+	e.endPlan()
 	e.failed, e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, false, nil, nil
 	e.forgetNotes()
 	if e.ready == 0 {
@@ -157,6 +159,7 @@ func (q *Queue) Park(key Key, f Failure) {
 		}
 	}
 	q.take(e)
+	e.endPlan()
 	q.blame(e, f)
 	isError := e.erred
 	e.erred = false

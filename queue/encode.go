@@ -42,7 +42,7 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
 	dst = appendTime(dst, e.backoffUntil)
-	for _, n := range [...]int{e.attempts, e.unschedulableCount, e.errorCount} {
+	for _, n := range [...]int{e.attempts, e.plans, e.unschedulableCount, e.errorCount} {
 		dst = binary.AppendUvarint(dst, uint64(n))
 	}
 	for _, names := range [...][]string{e.plugins, e.pendingPlugins, e.noted} {
@@ -62,6 +62,7 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	for _, m := range e.members {
 		dst = canonical.AppendString(dst, string(m.pod.UID))
 		dst = append(dst, canonical.Flags(m.placed, m.gate != nil, m.tried, m.refused, m.asking))
+		dst = binary.AppendUvarint(dst, uint64(m.turn))
 		if m.gate != nil {
 			dst = canonical.AppendString(dst, m.gate.name)
 			dst = canonical.AppendString(dst, m.message)

@@ -66,6 +66,8 @@ type member struct {
 	tried, refused bool
 	// asking: a question about it is open.
 	asking bool
+	// turn is the member's place in the order of the entity's plan, from 1; 0 without a plan for it.
+	turn int
 	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does. message is its message. Only pending
 	// members have a gate.
 	gate    *plugin
@@ -104,6 +106,7 @@ type Entity struct {
 	toTry                int
 	asking               int                  // members about whom a question is open
 	firstToTry           int                  // a memo: no member before this one is ready and still to try
+	planned              []*member            // the members with a turn, in that order
 	parts                map[string]partCount // of an entity that has parts
 
 	timestamp   eventlog.Time // see Timestamp
@@ -111,6 +114,7 @@ type Entity struct {
 	firstStd    time.Time // firstActive, for GetInitialAttemptTimestamp
 
 	attempts           int
+	plans              int // see Plans
 	unschedulableCount int
 	errorCount         int
 	failed             bool // the last attempt ended in a failure
@@ -252,9 +256,15 @@ func (e *Entity) NumToTryOf(part string) int {
 	return n.toTry
 }
 
-// Next returns the first ready pod, by part, name and UID, that the current attempt has not come to yet. Without an
-// attempt it is the first ready pod. It is nil if there is none. The pod must not be changed.
+// Next returns the first ready pod that the current attempt has not come to yet. Without an attempt it is the first
+// ready pod. The pods of a plan come first, in its order, and then the others by part, name and UID. It is nil if there
+// is none. The pod must not be changed.
 func (e *Entity) Next() *v1.Pod {
+	for _, m := range e.planned {
+		if !m.placed && m.gate == nil && (e.state != InFlight || !m.tried) {
+			return m.pod
+		}
+	}
 	if e.state != InFlight {
 		for _, m := range e.members {
 			if !m.placed && m.gate == nil {
@@ -393,6 +403,7 @@ func (e *Entity) remove(m *member) {
 		panic("queue: " + string(m.pod.UID) + " is not among the members of " + e.key.String())
 	}
 	e.members = slices.Delete(e.members, i, i+1)
+	e.planned = slices.DeleteFunc(e.planned, func(o *member) bool { return o == m })
 	e.firstToTry = 0
 	e.count(m, -1)
 }

@@ -87,6 +87,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 	}
 	e.backoffUntil = readTime(r, "backoff until")
 	e.attempts = r.Int("attempts")
+	e.plans = r.Int("plans")
 	e.unschedulableCount = r.Int("unschedulable count")
 	e.errorCount = r.Int("error count")
 	e.plugins = readNames(r, "plugins")
@@ -97,7 +98,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 	if rests(e) {
 		e.since, e.stamp = readTime(r, "since"), r.Uvarint("stamp")
 	}
-	n := r.Count("members", 3)
+	n := r.Count("members", 4)
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
@@ -110,6 +111,9 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 			return nil, err
 		}
 	}
+	if !e.restorePlan() {
+		return nil, fmt.Errorf("queue entity %s has two members with the same turn", e.key)
+	}
 	e.resize = isResize(e.members[0].pod)
 	e.priority = q.priorityOf(e)
 	e.gatingPlugin, e.gatingMessage = gatingPlugin, gatingMessage
@@ -120,6 +124,7 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 	uid := types.UID(r.String("member"))
 	bits := r.Flags("member flags", 5)
 	placed, gated := bits[0], bits[1]
+	turn := r.Int("turn")
 	var gate, message string
 	if gated {
 		gate, message = r.String("gate"), r.String("gate message")
@@ -127,7 +132,8 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 	if r.Err() != nil {
 		return r.Err()
 	}
-	m := &member{entity: e, pod: pod(uid), placed: placed, tried: bits[2], refused: bits[3], asking: bits[4]}
+	m := &member{entity: e, pod: pod(uid), placed: placed, tried: bits[2], refused: bits[3], asking: bits[4],
+		turn: turn}
 	if m.pod != nil {
 		m.part = q.partOf(e.key, m.pod)
 	}

@@ -48,6 +48,14 @@ var decisionFields = []decisionField{
 	{"activated", func(d *eventlog.Decision) string { return uids(d.Activated) }},
 	{"devices", func(d *eventlog.Decision) string { return devices(d.Devices) }},
 	{"questions", func(d *eventlog.Decision) string { return questions(d.Questions) }},
+	{"plan", func(d *eventlog.Decision) string { return plan(d.Plan) }},
+}
+
+func plan(p *eventlog.Plan) string {
+	if p == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s after %d steps, %q", p.Result, p.Steps, p.Order)
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
@@ -124,6 +132,13 @@ func sameDecision(a, b *eventlog.Decision) bool {
 	return sameScalars(a, b) && sameLists(a, b)
 }
 
+func samePlan(a, b *eventlog.Plan) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Result == b.Result && a.Steps == b.Steps && slices.Equal(a.Order, b.Order)
+}
+
 func sameScalars(a, b *eventlog.Decision) bool {
 	return a.Cycle == b.Cycle && a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID &&
 		a.Group == b.Group && a.Outcome == b.Outcome && a.Node == b.Node && a.Score == b.Score &&
@@ -139,5 +154,5 @@ func sameLists(a, b *eventlog.Decision) bool {
 		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations) &&
 		a.Domain == b.Domain && a.Elsewhere == b.Elsewhere && a.Ended == b.Ended &&
 		slices.Equal(a.Activated, b.Activated) && slices.Equal(a.Devices, b.Devices) &&
-		slices.EqualFunc(a.Questions, b.Questions, sameQuestion)
+		slices.EqualFunc(a.Questions, b.Questions, sameQuestion) && samePlan(a.Plan, b.Plan)
 }

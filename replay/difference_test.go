@@ -42,6 +42,7 @@ var otherValues = []struct {
 	{"Activated", "activated", func(d *eventlog.Decision) { d.Activated[0] += "x" }},
 	{"Devices", "devices", func(d *eventlog.Decision) { d.Devices[0].Allocation += "x" }},
 	{"Questions", "questions", func(d *eventlog.Decision) { d.Questions[0].AllBut = true }},
+	{"Plan", "plan", func(d *eventlog.Decision) { d.Plan.Steps++ }},
 }
 
 // fullDecision has no field that is empty.
@@ -61,6 +62,7 @@ func fullDecision() *eventlog.Decision {
 		Activated: []types.UID{"uid-h"},
 		Devices:   []eventlog.DeviceClaim{{Claim: "c", UID: "uid-c", Allocation: "a"}},
 		Questions: []eventlog.Question{{UIDs: []types.UID{"uid-i"}, Nodes: []string{"n"}}},
+		Plan:      &eventlog.Plan{Result: eventlog.PlanFound, Steps: 3, Order: []types.UID{"uid-a"}},
 	}
 }
 

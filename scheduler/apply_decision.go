@@ -75,6 +75,9 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
 	m.activate(d)
+	if d.Plan != nil && d.Plan.Result == eventlog.PlanFound {
+		m.queue.Plan(key, d.Plan.Order)
+	}
 	if limited {
 		m.topology.judge(key, g, d)
 	}

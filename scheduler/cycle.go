@@ -78,6 +78,7 @@ func (c *cycle) refuse(placement framework.Placement) {
 		return
 	}
 	c.d.Outcome = eventlog.Unschedulable
+	c.planGang(placement)
 	result, status := c.postFilter(placement)
 	consulted := preemption.Consulted(c.state)
 	if consulted != nil && len(consulted.Ask) > 0 {
@@ -90,7 +91,7 @@ func (c *cycle) refuse(placement framework.Placement) {
 	if consulted != nil && consulted.Refusal != nil {
 		c.d.Rejections = addRejection(c.d.Rejections, consulted.Refusal)
 	}
-	if c.propose() {
+	if c.propose() || c.d.Plan != nil && c.d.Plan.Result == eventlog.PlanFound {
 		c.giveUp()
 	}
 	c.d.Rejections = addRejection(c.d.Rejections, status)

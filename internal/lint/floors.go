@@ -49,6 +49,7 @@ var rooms = []room{
 	{dir: "framework/gates", floor: 1},
 	{dir: "internal/room", floor: 2},
 	{dir: "internal/backfill", floor: 3},
+	{dir: "internal/gangplan", floor: 3},
 	{dir: "plugins", floor: 3},
 	{dir: "plugins/...", floor: 3},
 	{dir: "plugins/internal/plugintest", floor: side, testSupport: true},

@@ -119,6 +119,17 @@ func Proposed(state fwk.CycleState) *Proposal {
 	return data.(*Proposal)
 }
 
+// leaveOut is in the cycle's state if nobody is to be preempted.
+type leaveOut struct{}
+
+// Clone implements fwk.StateData.
+func (leaveOut) Clone() fwk.StateData { return leaveOut{} }
+
+const leaveOutKey fwk.StateKey = Name + "/leave-out"
+
+// LeaveOut makes PostFilter preempt nobody in this cycle: the members of the gang fit without that.
+func LeaveOut(state fwk.CycleState) { state.Write(leaveOutKey, leaveOut{}) }
+
 // PostFilter searches for pods to evict for the pod, or for its gang once the attempt to place it has come to its end.
 // The answer is Success with a nomination and a Proposal, or Unschedulable. Unschedulable has no result if the pod's
 // nomination is to stay as it is, and an empty one if the nomination is of no use any more.
@@ -128,6 +139,9 @@ func (p *Preemption) PostFilter(
 	pod *v1.Pod,
 	statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
+	if _, err := state.Read(leaveOutKey); err == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
 	ctx = withBudget(ctx, maxDeviceSteps)
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
 		if g := p.view.State().Gangs().OfPod(pod); g != nil && !g.Suffices(gang.OnNodes) {

@@ -112,6 +112,12 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 	if d.Elsewhere {
 		b.WriteString(", tried elsewhere next")
 	}
+	if d.Plan != nil {
+		fmt.Fprintf(&b, "\n     a search for nodes for all members: %s", d.Plan.Result)
+		if len(d.Plan.Order) > 0 {
+			fmt.Fprintf(&b, ", in the order %s", p.names(d.Plan.Order))
+		}
+	}
 	for _, n := range d.Nominations {
 		if n.Node == "" {
 			fmt.Fprintf(&b, "\n     %s is not nominated any more", p.names([]types.UID{n.UID}))
