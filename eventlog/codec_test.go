@@ -219,7 +219,7 @@ func TestAPayloadEndsWithTheLastFieldThatIsSet(t *testing.T) {
 		func(d *eventlog.Decision) { d.Domain = "rack=a" },
 		func(d *eventlog.Decision) { d.Elsewhere = true },
 		func(d *eventlog.Decision) { d.Ended = eventlog.OtherReason },
-		func(d *eventlog.Decision) { d.Plan = &eventlog.Plan{Result: eventlog.PlanNone, Steps: 1} },
+		func(d *eventlog.Decision) { d.Plan = eventlog.Plan{Result: eventlog.PlanNone, Steps: 1} },
 		func(d *eventlog.Decision) {
 			d.Ended, d.Nominations = eventlog.NotFirst, []eventlog.Nomination{{UID: "u"}}
 		},

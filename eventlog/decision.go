@@ -88,9 +88,9 @@ type Decision struct {
 	Devices []DeviceClaim
 	// Questions are, for the outcome Asked, the questions to the extenders.
 	Questions []Question
-	// Plan is, for a Decision that ends the attempt on a gang, the result of the search for nodes for its members. It is
-	// nil without a search.
-	Plan *Plan
+	// Plan is, for a Decision that ends the attempt on a gang, the result of the search for nodes for its members. Its
+	// Result is 0 without a search.
+	Plan Plan
 }
 
 // Plan is the result of the search for nodes for the members of a gang whom the usual order gave too few.
@@ -140,7 +140,7 @@ func checkPlanResult(r PlanResult) error {
 // hasFacts reports whether the decision has a field from Domain on.
 func (d *Decision) hasFacts() bool {
 	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 ||
-		d.Plan != nil
+		d.Plan.Result != 0
 }
 
 // Ending says why a reservation ends whose entity still exists.

@@ -302,7 +302,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.uids("activated", d.Activated)
 	w.devices(d.Devices)
 	w.questions(d.Questions)
-	if d.Plan != nil {
+	if d.Plan.Result != 0 {
 		w.fail("plan.result", checkPlanResult(d.Plan.Result))
 		w.name("plan")
 		w.open('{')

@@ -294,17 +294,17 @@ type jsonPlan struct {
 	OrderPods []string `json:"orderPods"` // not part of the entry
 }
 
-// plan returns the plan of a JSON form, nil for none.
-func (j *jsonPlan) plan() (*Plan, error) {
+// plan returns the plan of a JSON form, which may be nil.
+func (j *jsonPlan) plan() (Plan, error) {
 	if j == nil {
-		return nil, nil
+		return Plan{}, nil
 	}
 	for r := PlanFound; r <= PlanUnknown; r++ {
 		if r.String() == j.Result {
-			return &Plan{Result: r, Steps: j.Steps, Order: j.Order}, nil
+			return Plan{Result: r, Steps: j.Steps, Order: j.Order}, nil
 		}
 	}
-	return nil, fmt.Errorf("plan.result: unknown result %q: want Found, None or Unknown", j.Result)
+	return Plan{}, fmt.Errorf("plan.result: unknown result %q: want Found, None or Unknown", j.Result)
 }
 
 type jsonRejection struct {

@@ -73,16 +73,16 @@ func (w *payloadWriter) decision(d *Decision) {
 		elsewhere = 1
 	}
 	w.b = append(w.b, elsewhere, byte(d.Ended))
-	if len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 || d.Plan != nil {
+	if len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 || d.Plan.Result != 0 {
 		w.uids("activated", d.Activated)
 	}
-	if len(d.Devices)+len(d.Questions) > 0 || d.Plan != nil {
+	if len(d.Devices)+len(d.Questions) > 0 || d.Plan.Result != 0 {
 		w.devices(d.Devices)
 	}
 	if len(d.Questions) > 0 {
 		w.questions(d.Questions)
 	}
-	if d.Plan != nil {
+	if d.Plan.Result != 0 {
 		if len(d.Questions) > 0 {
 			w.fail("plan", errors.New("a decision that asks extenders has no plan"))
 		}
@@ -167,7 +167,7 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 		if r.err == nil && r.at < len(r.text) {
 			d.Devices = r.devices()
 			if r.err == nil && r.at < len(r.text) {
-				if d.Plan = r.plan(); d.Plan == nil {
+				if d.Plan = r.plan(); d.Plan.Result == 0 {
 					d.Questions = r.questions()
 				}
 			}
@@ -180,13 +180,13 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 	}
 }
 
-// plan reads the plan behind an empty list of questions. It returns nil, and reads nothing, if there are questions.
-func (r *payloadReader) plan() *Plan {
+// plan reads the plan behind an empty list of questions. It reads nothing if there are questions.
+func (r *payloadReader) plan() (p Plan) {
 	if r.err != nil || r.text[r.at] != 0 || r.at+1 == len(r.text) {
-		return nil
+		return p
 	}
 	r.byte("questions")
-	p := &Plan{Result: PlanResult(r.byte("plan's result"))}
+	p.Result = PlanResult(r.byte("plan's result"))
 	r.fail("plan's result", checkPlanResult(p.Result))
 	p.Steps, p.Order = r.varint("plan's steps"), r.uids("plan's order")
 	return p

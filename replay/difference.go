@@ -51,10 +51,7 @@ var decisionFields = []decisionField{
 	{"plan", func(d *eventlog.Decision) string { return plan(d.Plan) }},
 }
 
-func plan(p *eventlog.Plan) string {
-	if p == nil {
-		return "none"
-	}
+func plan(p eventlog.Plan) string {
 	return fmt.Sprintf("%s after %d steps, %q", p.Result, p.Steps, p.Order)
 }
 
@@ -132,10 +129,7 @@ func sameDecision(a, b *eventlog.Decision) bool {
 	return sameScalars(a, b) && sameLists(a, b)
 }
 
-func samePlan(a, b *eventlog.Plan) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
+func samePlan(a, b eventlog.Plan) bool {
 	return a.Result == b.Result && a.Steps == b.Steps && slices.Equal(a.Order, b.Order)
 }
 

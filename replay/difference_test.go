@@ -62,7 +62,7 @@ func fullDecision() *eventlog.Decision {
 		Activated: []types.UID{"uid-h"},
 		Devices:   []eventlog.DeviceClaim{{Claim: "c", UID: "uid-c", Allocation: "a"}},
 		Questions: []eventlog.Question{{UIDs: []types.UID{"uid-i"}, Nodes: []string{"n"}}},
-		Plan:      &eventlog.Plan{Result: eventlog.PlanFound, Steps: 3, Order: []types.UID{"uid-a"}},
+		Plan:      eventlog.Plan{Result: eventlog.PlanFound, Steps: 3, Order: []types.UID{"uid-a"}},
 	}
 }
 

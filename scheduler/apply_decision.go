@@ -75,7 +75,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
 	m.activate(d)
-	if d.Plan != nil && d.Plan.Result == eventlog.PlanFound {
+	if d.Plan.Result == eventlog.PlanFound {
 		m.queue.Plan(key, d.Plan.Order)
 	}
 	if limited {

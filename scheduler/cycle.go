@@ -91,7 +91,7 @@ func (c *cycle) refuse(placement framework.Placement) {
 	if consulted != nil && consulted.Refusal != nil {
 		c.d.Rejections = addRejection(c.d.Rejections, consulted.Refusal)
 	}
-	if c.propose() || c.d.Plan != nil && c.d.Plan.Result == eventlog.PlanFound {
+	if c.propose() || c.d.Plan.Result == eventlog.PlanFound {
 		c.giveUp()
 	}
 	c.d.Rejections = addRejection(c.d.Rejections, status)

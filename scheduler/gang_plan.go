@@ -26,7 +26,7 @@ func (c *cycle) planGang(placement framework.Placement) {
 		return
 	}
 	places, plan := c.m.searchPlan(c.profile, p.Group, members)
-	c.d.Plan = plan
+	defer func() { c.d.Plan = plan }()
 	if plan.Result != eventlog.PlanFound {
 		return
 	}
@@ -77,7 +77,7 @@ func (m *Machine) searchPlan(
 	profile *framework.Profile,
 	g *cluster.Group,
 	members []*cluster.Pod,
-) ([]gangplan.Place, *eventlog.Plan) {
+) ([]gangplan.Place, eventlog.Plan) {
 	m.guard.check("a plan for a gang")
 	ours := map[types.UID]bool{}
 	for _, each := range g.Members() {
@@ -106,5 +106,5 @@ func (m *Machine) searchPlan(
 		return !m.cluster.WantsMoreThan(g, pods)
 	}
 	places, result, steps := s.Find(m.ctx, members)
-	return places, &eventlog.Plan{Result: result, Steps: steps}
+	return places, eventlog.Plan{Result: result, Steps: steps}
 }

@@ -112,7 +112,7 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 	if d.Elsewhere {
 		b.WriteString(", tried elsewhere next")
 	}
-	if d.Plan != nil {
+	if d.Plan.Result != 0 {
 		fmt.Fprintf(&b, "\n     a search for nodes for all members: %s", d.Plan.Result)
 		if len(d.Plan.Order) > 0 {
 			fmt.Fprintf(&b, ", in the order %s", p.names(d.Plan.Order))
