@@ -34,6 +34,8 @@ import (
 const (
 	minSteps    = 20_000
 	stepsOfNode = 4
+	// maxSeen bounds the states that a search of members that depend on one another remembers.
+	maxSeen = 10_000
 )
 
 // Search is a search for nodes for members of a gang.
@@ -50,6 +52,7 @@ type Search struct {
 	kinds     []*kind
 	resources []v1.ResourceName
 	dependent bool
+	seen      map[string]bool // the states from which there is no placement, of members that depend on one another
 	placed    []Place
 	left      int // members of all kinds that are still to place and are not given up
 	steps     int64
@@ -61,12 +64,14 @@ type Search struct {
 type Place struct {
 	Pod  *cluster.Pod
 	Node string
+	kind int // the number of its kind
 }
 
 // kind is members that plugins treat alike.
 type kind struct {
 	pod      *v1.Pod // the first of them, without a node
 	members  []*cluster.Pod
+	number   int
 	next     int   // how many of the members have a node
 	left     int   // how many are still to place
 	dominant int64 // the largest part of a feasible node's free amount that a member requests, as a percentage
@@ -100,7 +105,7 @@ func Searchable(members []*cluster.Pod) bool {
 // Find searches for nodes. The places are in an order in which every filter passes; nil if there are none. The result
 // says whether that is certain.
 func (s *Search) Find(ctx context.Context, members []*cluster.Pod) ([]Place, eventlog.PlanResult, int64) {
-	s.ctx, s.left = ctx, len(members)
+	s.ctx, s.left, s.seen = ctx, len(members), map[string]bool{}
 	s.kinds, s.dependent = kindsOf(members)
 	s.findResources(members)
 	s.limit = minSteps
@@ -132,7 +137,7 @@ func kindsOf(members []*cluster.Pod) (kinds []*kind, dependent bool) {
 		if k == nil {
 			pod := *m.Object
 			pod.Status.NominatedNodeName = ""
-			k = &kind{pod: &pod, excluded: map[string]bool{}}
+			k = &kind{number: len(kinds), pod: &pod, excluded: map[string]bool{}}
 			byKey[key] = k
 			kinds = append(kinds, k)
 		}
@@ -265,7 +270,7 @@ func (s *Search) place() bool {
 		return s.placeDependent()
 	}
 	k := s.hardest()
-	if s.capacity(k) < k.left && s.left-k.left+len(s.placed) < s.Needed {
+	if len(s.placed)+s.left-k.left+s.capacity(k) < s.Needed {
 		return false
 	}
 	var excluded []string
@@ -301,6 +306,12 @@ func (s *Search) place() bool {
 // placeDependent is place for members that depend on one another. Every kind may come next, and nodes are tried in each
 // order.
 func (s *Search) placeDependent() bool {
+	if state := s.state(); s.seen[state] {
+		return false
+	} else if s.seen[state] = true; len(s.seen) > maxSeen {
+		s.stopped = true
+		return false
+	}
 	kinds := slices.DeleteFunc(slices.Clone(s.kinds), func(k *kind) bool { return k.left == 0 })
 	nodes := map[*kind][]string{}
 	for _, k := range kinds {
@@ -326,6 +337,16 @@ func (s *Search) placeDependent() bool {
 		return s.Accepts == nil || s.Accepts(s.placed)
 	}
 	return false
+}
+
+// state is a text that is equal for placements of the same numbers of members of each kind on the same nodes.
+func (s *Search) state() string {
+	list := make([]string, len(s.placed))
+	for i, p := range s.placed {
+		list[i] = fmt.Sprintf("%s %d", p.Node, p.kind)
+	}
+	slices.Sort(list)
+	return strings.Join(list, "\n")
 }
 
 // hardest returns the kind to place next: the one with the fewest nodes for each of its members, then the one with the
@@ -464,7 +485,7 @@ func (s *Search) put(k *kind, node string) bool {
 		return false
 	}
 	k.next, k.left, s.left = k.next+1, k.left-1, s.left-1
-	s.placed = append(s.placed, Place{m, node})
+	s.placed = append(s.placed, Place{m, node, k.number})
 	before := s.refresh(node)
 	if s.place() {
 		return true
