@@ -157,7 +157,8 @@ func (g *Group) Gang() gang.Gang {
 // known is Gang without looking for a contradiction, which may have to look at all members.
 func (g *Group) known() gang.Gang {
 	t := g.asked()
-	terms := gang.Terms{Declared: g.Declared(), Min: max(1, t.min), Policy: t.policy, NonStrict: t.mode == NonStrict}
+	terms := gang.Terms{Declared: g.Declared(), Min: max(1, t.min), Policy: t.policy, NonStrict: t.mode == NonStrict,
+		Lasting: len(g.declarations) > 0}
 	return gang.Gang{Terms: terms, Counts: g.counts}
 }
 

@@ -21,6 +21,7 @@ import (
 // declaration is the definition of a group in one API's object.
 type declaration struct {
 	resource eventlog.Resource
+	uid      types.UID // of the object
 	terms    terms
 	own      own
 	fault    string // what is wrong with it, "" for nothing
@@ -41,7 +42,7 @@ type minimumOf struct {
 // declarationOf reads a PodGroup of any API.
 func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, error) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	d := declaration{resource: res, own: ownOf(obj.GetAnnotations())}
+	d := declaration{resource: res, uid: obj.GetUID(), own: ownOf(obj.GetAnnotations())}
 	r := annotations{values: obj.GetAnnotations()}
 	switch o := obj.(type) {
 	case *schedulingv1beta1.PodGroup:
@@ -229,6 +230,9 @@ func (gs *Gangs) declare(res eventlog.Resource, obj eventlog.Object) error {
 	gs.record.note(RoomFreed)
 	g := gs.at(name)
 	g.judged = false
+	if slices.ContainsFunc(g.declarations, func(old declaration) bool { return old.resource == res && old.uid != d.uid }) {
+		g.counts.Succeeded = 0 // they were members of another gang of that name
+	}
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
 	g.declarations = append(g.declarations, d)
 	order := GroupResources()

@@ -30,6 +30,9 @@ type Terms struct {
 	// NonStrict: members that wait on nodes stay there until their deadline when others find no node. Otherwise they
 	// are released.
 	NonStrict bool
+	// Lasting: an object declares the gang. Members that ended well count as long as the object exists, also while no
+	// other member does.
+	Lasting bool
 }
 
 // Counts says how many members of a gang are in which state. A member is counted in one of Pending, Waiting, Binding,
@@ -179,7 +182,7 @@ func (g *Gang) Complete() bool { return g.Declared && g.Placed() >= g.Min }
 // name. While some members ended well and the last one did not, a member that takes its place belongs to them; so does
 // one whose bind failed.
 func (g *Gang) Over() bool {
-	if g.Placed() > 0 {
+	if g.Placed() > 0 || g.Lasting && g.Met && g.Succeeded > 0 && g.Succeeded < g.Min {
 		return false
 	}
 	return g.Lost > 0 && g.Succeeded == 0 || g.Succeeded >= g.Min || g.Members() == 0 || g.Leaving > 0

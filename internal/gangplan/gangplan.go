@@ -45,6 +45,8 @@ type Search struct {
 	Rehearsal *framework.Rehearsal
 	// Needed is the number of members to place, at most all of them.
 	Needed int
+	// Limit is the limit of steps, 0 for the default, which depends on the nodes.
+	Limit int64
 	// Accepts reports whether the placed members are enough; nil for a gang to which only their number matters.
 	Accepts func(placed []Place) bool
 
@@ -114,7 +116,9 @@ func (s *Search) Find(ctx context.Context, members []*cluster.Pod) ([]Place, eve
 			return nil, eventlog.PlanUnknown, s.steps
 		}
 	}
-	s.limit = max(minSteps, s.steps*stepsOfNode)
+	if s.limit = s.Limit; s.limit == 0 {
+		s.limit = max(minSteps, s.steps*stepsOfNode)
+	}
 	switch {
 	case s.place():
 		return s.placed, eventlog.PlanFound, s.steps

@@ -49,6 +49,7 @@ type plan struct {
 	heeding      bool // members take notice of other pods
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
 	replacements int
+	steps        int64    // of searches for members that are not alike
 	uncounted    bool     // the plan is made without counting, to be compared
 	wasCounted   bool     // how many have to go was counted
 	focus        []string // the nodes on which alone a member fits, by a count, sorted; nil: it is not known

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/internal/gangplan"
 )
 
 // The placing of a plan's members, in a rehearsal.
@@ -151,7 +152,42 @@ func (pl *plan) placeGang(g *cluster.Group, within []string) bool {
 		return true
 	}
 	pl.liftFrom(before)
-	return false
+	return pl.searchFor(g, members, within)
+}
+
+// searchSteps bounds the steps of all searches of a plan, see package gangplan.
+const searchSteps = 20_000
+
+// searchFor places what g needs for its minimum in another order than that of the names, or nothing. Gangs with members
+// that keep their nodes are left to the usual order.
+func (pl *plan) searchFor(g *cluster.Group, members []*cluster.Pod, within []string) bool {
+	if counted := g.Gang(); counted.KeepsNodes() || pl.steps >= searchSteps || pl.alike ||
+		!gangplan.Unequal(members) || !gangplan.Searchable(members) {
+		return false
+	}
+	if within = pl.focused(within); !slices.Equal(pl.within, within) {
+		pl.r.Limit(within)
+		pl.within = within
+	}
+	counted := g.Gang()
+	s := &gangplan.Search{
+		Rehearsal: pl.r,
+		Needed:    min(len(members), max(1, counted.LackingAnew())),
+		Limit:     searchSteps - pl.steps,
+		Accepts: func(placed []gangplan.Place) bool {
+			pods := podsOf(pl.placed)
+			for _, each := range placed {
+				pods = append(pods, each.Pod)
+			}
+			return !pl.p.view.State().WantsMoreThan(g, pods)
+		},
+	}
+	places, _, steps := s.Find(pl.ctx, members)
+	pl.steps += steps
+	for _, each := range places {
+		pl.placed = append(pl.placed, member{each.Pod, each.Node, within})
+	}
+	return len(places) > 0
 }
 
 func podsOf(members []member) (pods []*cluster.Pod) {
