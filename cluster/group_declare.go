@@ -230,7 +230,8 @@ func (gs *Gangs) declare(res eventlog.Resource, obj eventlog.Object) error {
 	gs.record.note(RoomFreed)
 	g := gs.at(name)
 	g.judged = false
-	if slices.ContainsFunc(g.declarations, func(old declaration) bool { return old.resource == res && old.uid != d.uid }) {
+	another := func(old declaration) bool { return old.resource == res && old.uid != d.uid }
+	if slices.ContainsFunc(g.declarations, another) {
 		g.counts.Succeeded = 0 // they were members of another gang of that name
 	}
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })

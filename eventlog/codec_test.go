@@ -217,9 +217,7 @@ func TestAPayloadEndsWithTheLastFieldThatIsSet(t *testing.T) {
 		func(d *eventlog.Decision) { d.Places = []eventlog.Place{{UID: "u", Node: "n"}} },
 		func(d *eventlog.Decision) { d.Nominations = []eventlog.Nomination{{UID: "u", Node: "n"}, {UID: "v"}} },
 		func(d *eventlog.Decision) { d.Domain = "rack=a" },
-		func(d *eventlog.Decision) { d.Elsewhere = true },
-		func(d *eventlog.Decision) { d.Ended = eventlog.OtherReason },
-		func(d *eventlog.Decision) { d.Plan = eventlog.Plan{Result: eventlog.PlanNone, Steps: 1} },
+		func(d *eventlog.Decision) { d.Elsewhere, d.Plan.Result = true, eventlog.PlanNone },
 		func(d *eventlog.Decision) {
 			d.Ended, d.Nominations = eventlog.NotFirst, []eventlog.Nomination{{UID: "u"}}
 		},

@@ -72,12 +72,7 @@ type Decision struct {
 	// Nominations are the nominations that this cycle gives to other pods or takes from them: first the other members
 	// of a gang that preempts, then the pods that yield to them.
 	Nominations []Nomination
-	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE). It is
-	// "" for a cycle without a limit.
-	Domain string
-	// Elsewhere says, for an Unschedulable or Error outcome with a Domain, that another domain is left to try. If this
-	// cycle ends the gang's attempt and no member has a node then, the gang is tried there at once.
-	Elsewhere bool
+	DomainLimit
 	// Ended says, for a Reserved outcome without Places, why the reservation of the pod's lane ends.
 	Ended Ending
 	// Activated are the pods that plugins ask to try at once, sorted: the pods of Handle.Activate and, if the cycle
@@ -135,6 +130,16 @@ func checkPlanResult(r PlanResult) error {
 		return fmt.Errorf("unknown result %d", r)
 	}
 	return nil
+}
+
+// DomainLimit is the limit of a cycle to a topology domain.
+type DomainLimit struct {
+	// Domain is the topology domain, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE). It is "" for a cycle without a
+	// limit.
+	Domain string
+	// Elsewhere says, for an Unschedulable or Error outcome with a Domain, that another domain is left to try. If this
+	// cycle ends the gang's attempt and no member has a node then, the gang is tried there at once.
+	Elsewhere bool
 }
 
 // hasFacts reports whether the decision has a field from Domain on.

@@ -117,13 +117,18 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 		d.Ended = eventlog.Ending(rapid.IntRange(0, 3).Draw(t, "ended"))
 	}
 	if len(d.Questions) == 0 && rapid.Bool().Draw(t, "plan") {
-		d.Plan = eventlog.Plan{Result: eventlog.PlanResult(rapid.IntRange(1, 3).Draw(t, "result")),
-			Steps: rapid.Int64().Draw(t, "steps")}
-		for range rapid.IntRange(0, 2).Draw(t, "order") {
-			d.Plan.Order = append(d.Plan.Order, types.UID(text.Draw(t, "uid")))
-		}
+		d.Plan = drawPlan(t)
 	}
 	return d
+}
+
+func drawPlan(t *rapid.T) eventlog.Plan {
+	p := eventlog.Plan{Result: eventlog.PlanResult(rapid.IntRange(1, 3).Draw(t, "result")),
+		Steps: rapid.Int64().Draw(t, "steps")}
+	for range rapid.IntRange(0, 2).Draw(t, "order") {
+		p.Order = append(p.Order, types.UID(text.Draw(t, "uid")))
+	}
+	return p
 }
 
 func drawDevices(t *rapid.T) eventlog.DeviceClaim {

@@ -302,20 +302,26 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.uids("activated", d.Activated)
 	w.devices(d.Devices)
 	w.questions(d.Questions)
-	if d.Plan.Result != 0 {
-		w.fail("plan.result", checkPlanResult(d.Plan.Result))
-		w.name("plan")
-		w.open('{')
-		w.str("result", d.Plan.Result.String())
-		w.int("steps", d.Plan.Steps)
-		w.uids("order", d.Plan.Order)
-		w.pods("orderPods", d.Plan.Order)
-		w.close('}')
-	}
+	w.plan(d.Plan)
 	w.pods("allowedPods", d.Allowed)
 	w.pods("rejectedPods", d.Rejected)
 	w.pods("victimPods", d.Victims)
 	w.pods("activatedPods", d.Activated)
+	w.close('}')
+}
+
+// plan writes a plan, if there is one.
+func (w *jsonWriter) plan(p Plan) {
+	if p.Result == 0 {
+		return
+	}
+	w.fail("plan.result", checkPlanResult(p.Result))
+	w.name("plan")
+	w.open('{')
+	w.str("result", p.Result.String())
+	w.int("steps", p.Steps)
+	w.uids("order", p.Order)
+	w.pods("orderPods", p.Order)
 	w.close('}')
 }
 

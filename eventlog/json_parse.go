@@ -278,7 +278,11 @@ type jsonDecision struct {
 	Questions   []jsonQuestion   `json:"questions"`
 	Plan        *jsonPlan        `json:"plan"`
 
-	// The names of pods beside their UIDs: no part of the entry.
+	jsonPodNames
+}
+
+// jsonPodNames are the names of pods beside their UIDs: no part of the entry.
+type jsonPodNames struct {
 	AllowedPods  []string `json:"allowedPods"`
 	RejectedPods []string `json:"rejectedPods"`
 	VictimPods   []string `json:"victimPods"`
@@ -353,8 +357,9 @@ func (j *jsonDecision) decision() (*Decision, error) {
 		Cycle: j.Cycle, UID: j.UID, Outcome: Outcome(numberOf(outcomeNames, j.Outcome)), Node: j.Node,
 		Score: j.Score, Evaluated: j.Evaluated, Feasible: j.Feasible, WaitFor: j.WaitFor,
 		Allowed: j.Allowed, Rejected: j.Rejected, Victims: j.Victims, Nominated: j.Nominated,
-		Domain: j.Domain, Elsewhere: j.Elsewhere, Ended: Ending(numberOf(endingNames, j.Ended)),
-		Activated: j.Activated,
+		DomainLimit: DomainLimit{Domain: j.Domain, Elsewhere: j.Elsewhere},
+		Ended:       Ending(numberOf(endingNames, j.Ended)),
+		Activated:   j.Activated,
 	}
 	if j.Ended != "" && d.Ended == 0 {
 		return nil, fmt.Errorf("ended: unknown ending %q", j.Ended)

@@ -66,6 +66,11 @@ func (w *payloadWriter) decision(d *Decision) {
 	if !d.hasFacts() {
 		return
 	}
+	w.decisionFacts(d)
+}
+
+// decisionFacts writes the fields from Domain on.
+func (w *payloadWriter) decisionFacts(d *Decision) {
 	w.str("domain", d.Domain)
 	w.fail("ended", checkEnding(d.Ended))
 	var elsewhere byte

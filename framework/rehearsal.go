@@ -46,8 +46,8 @@ func (h *handle) Rehearse(without string, unnominated map[types.UID]bool) *Rehea
 	return r
 }
 
-// Rehearse is Handle.Rehearse.
-func (p *Profile) Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal {
+// Rehearse is Handle.Rehearse of a profile.
+func Rehearse(p *Profile, without string, unnominated map[types.UID]bool) *Rehearsal {
 	return p.handle.Rehearse(without, unnominated)
 }
 

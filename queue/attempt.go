@@ -33,7 +33,7 @@ func (q *Queue) StartAttempt(key Key) {
 		return
 	}
 	e.attempts++
-	e.beginPlan()
+	e.plan.begin()
 	q.noteEarly(e)
 	eventful := e.asked && e.startedAt != q.changes
 	e.asked, e.startedAt = false, q.changes
@@ -129,7 +129,7 @@ func (q *Queue) Finish(key Key) {
 		return
 	}
 	q.take(e)
-	e.endPlan()
+	e.plan.end()
 	e.failed, e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, false, nil, nil
 	e.forgetNotes()
 	if e.ready == 0 {
@@ -159,7 +159,7 @@ func (q *Queue) Park(key Key, f Failure) {
 		}
 	}
 	q.take(e)
-	e.endPlan()
+	e.plan.end()
 	q.blame(e, f)
 	isError := e.erred
 	e.erred = false

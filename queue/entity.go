@@ -82,6 +82,12 @@ func compareMembers(a, b *member) int {
 	)
 }
 
+// restPlace is an entity's place in the list of resting entities.
+type restPlace struct {
+	in            *restList // Queue.resting or Queue.outside; nil if it is in neither
+	before, after *Entity   // its neighbours there
+}
+
 // gateRef is an entity's place among the entities gated by one plugin.
 type gateRef struct {
 	plugin  *plugin
@@ -106,7 +112,7 @@ type Entity struct {
 	toTry                int
 	asking               int                  // members about whom a question is open
 	firstToTry           int                  // a memo: no member before this one is ready and still to try
-	planned              []*member            // the members with a turn, in that order
+	plan                 plan                 // of the attempt that comes next, or of the one under way
 	parts                map[string]partCount // of an entity that has parts
 
 	timestamp   eventlog.Time // see Timestamp
@@ -114,7 +120,6 @@ type Entity struct {
 	firstStd    time.Time // firstActive, for GetInitialAttemptTimestamp
 
 	attempts           int
-	plans              int // see Plans
 	unschedulableCount int
 	errorCount         int
 	failed             bool // the last attempt ended in a failure
@@ -141,17 +146,16 @@ type Entity struct {
 	stamp uint64
 
 	// Its places in the queue. Which of them are set follows from state and retryable.
-	slot                      int           // in its heap or alike
-	alike                     *refusedAlike // of the unschedulable ones that are not retryable
-	lane                      *lane         // nil if it is in none
-	node                      treeNode      // in its lane, or among the retryable
-	gates                     []gateRef
-	restsIn                   *restList // Queue.resting or Queue.outside; nil if it is in neither
-	restedBefore, restedAfter *Entity   // its neighbours there
-	isResting                 bool
-	isEarly                   bool // it is in Queue.early
-	stale                     bool // it is in Queue.stale
-	left                      bool // it has left the queue
+	slot      int           // in its heap or alike
+	alike     *refusedAlike // of the unschedulable ones that are not retryable
+	lane      *lane         // nil if it is in none
+	node      treeNode      // in its lane, or among the retryable
+	gates     []gateRef
+	rest      restPlace
+	isResting bool
+	isEarly   bool // it is in Queue.early
+	stale     bool // it is in Queue.stale
+	left      bool // it has left the queue
 }
 
 var _ fwk.QueuedEntityInfo = (*Entity)(nil)
@@ -260,7 +264,7 @@ func (e *Entity) NumToTryOf(part string) int {
 // ready pod. The pods of a plan come first, in its order, and then the others by part, name and UID. It is nil if there
 // is none. The pod must not be changed.
 func (e *Entity) Next() *v1.Pod {
-	for _, m := range e.planned {
+	for _, m := range e.plan.members {
 		if !m.placed && m.gate == nil && (e.state != InFlight || !m.tried) {
 			return m.pod
 		}
@@ -403,7 +407,7 @@ func (e *Entity) remove(m *member) {
 		panic("queue: " + string(m.pod.UID) + " is not among the members of " + e.key.String())
 	}
 	e.members = slices.Delete(e.members, i, i+1)
-	e.planned = slices.DeleteFunc(e.planned, func(o *member) bool { return o == m })
+	e.plan.members = slices.DeleteFunc(e.plan.members, func(o *member) bool { return o == m })
 	e.firstToTry = 0
 	e.count(m, -1)
 }

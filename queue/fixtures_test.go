@@ -189,16 +189,16 @@ func checkPlaces(t tester, q *Queue) {
 	early := 0
 	lined := map[*Entity]bool{}
 	var last *Entity
-	for e := q.outside.first; e != nil; e = e.restedAfter {
-		if e.restsIn != &q.outside || e.state != Unschedulable && !(e.state == Gated && q.opts.GatesByTime) {
+	for e := q.outside.first; e != nil; e = e.rest.after {
+		if e.rest.in != &q.outside || e.state != Unschedulable && !(e.state == Gated && q.opts.GatesByTime) {
 			t.Fatalf("%v, %v, is not to be flushed where nothing has changed", e.key, e.state)
 		}
 		if lined[e] = true; e.state == Gated {
 			found[e] = append(found[e], Gated)
 		}
 	}
-	for e := q.resting.first; e != nil; e = e.restedAfter {
-		if last != nil && (e.since < last.since || e.stamp < last.stamp || e.restedBefore != last) {
+	for e := q.resting.first; e != nil; e = e.rest.after {
+		if last != nil && (e.since < last.since || e.stamp < last.stamp || e.rest.before != last) {
 			t.Fatalf("the line is out of order at %v", e.key)
 		}
 		lined[e], last = true, e

@@ -6,53 +6,59 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// plan is the order in which an attempt places the members of an entity. It is made after an attempt in the usual order
+// has failed, and ends with the next one.
+type plan struct {
+	members  []*member // with a turn, in that order
+	attempts int       // see PlannedAttempts
+}
+
 // Plan makes the entity active, and makes its next attempt begin with these members, in this order. It is called after
-// an attempt has failed, with a placement of all members that the usual order did not find. The plan ends with that
-// attempt.
+// an attempt has failed, with a placement that the usual order did not find. Unknown pods are ignored.
 func (q *Queue) Plan(key Key, order []types.UID) {
 	e := q.entities[key]
 	if e == nil || e.state == InFlight {
 		return
 	}
-	e.endPlan()
+	e.plan.end()
 	for _, uid := range order {
 		if m := q.byUID[uid]; m != nil && m.entity == e && m.turn == 0 {
-			e.planned = append(e.planned, m)
-			m.turn = len(e.planned)
+			e.plan.members = append(e.plan.members, m)
+			m.turn = len(e.plan.members)
 		}
 	}
-	e.plans++
+	e.plan.attempts++
 	q.Activate(key)
 }
 
-// Plans returns how many attempts in a row began with a plan, the one that comes next included.
-func (e *Entity) Plans() int { return e.plans }
+// PlannedAttempts returns how many attempts of the entity in a row began with a plan, the one that comes next included.
+func PlannedAttempts(e *Entity) int { return e.plan.attempts }
 
-// endPlan drops the plan, if there is one.
-func (e *Entity) endPlan() {
-	for _, m := range e.planned {
+// end drops the order.
+func (p *plan) end() {
+	for _, m := range p.members {
 		m.turn = 0
 	}
-	e.planned = nil
+	p.members = nil
 }
 
-// beginPlan notes at the beginning of an attempt whether it has a plan.
-func (e *Entity) beginPlan() {
-	if len(e.planned) == 0 {
-		e.plans = 0
+// begin notes at the beginning of an attempt whether it has a plan.
+func (p *plan) begin() {
+	if len(p.members) == 0 {
+		p.attempts = 0
 	}
 }
 
-// restorePlan makes the plan from the members' turns. It returns false if two members have the same turn.
-func (e *Entity) restorePlan() bool {
-	for _, m := range e.members {
+// restore makes the order from the members' turns. It returns false if two members have the same turn.
+func (p *plan) restore(members []*member) bool {
+	for _, m := range members {
 		if m.turn > 0 {
-			e.planned = append(e.planned, m)
+			p.members = append(p.members, m)
 		}
 	}
-	slices.SortFunc(e.planned, func(a, b *member) int { return a.turn - b.turn })
-	for i, m := range e.planned {
-		if i > 0 && e.planned[i-1].turn == m.turn {
+	slices.SortFunc(p.members, func(a, b *member) int { return a.turn - b.turn })
+	for i, m := range p.members {
+		if i > 0 && p.members[i-1].turn == m.turn {
 			return false
 		}
 	}

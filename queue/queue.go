@@ -540,9 +540,9 @@ func (q *Queue) take(e *Entity) {
 			break
 		}
 		q.declassify(e)
-		e.restsIn.remove(e)
+		e.rest.in.remove(e)
 	case Gated:
-		e.restsIn.remove(e)
+		e.rest.in.remove(e)
 	}
 	*q.counts.of(e.state)--
 	if e.state == Gated {

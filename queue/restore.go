@@ -87,7 +87,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 	}
 	e.backoffUntil = readTime(r, "backoff until")
 	e.attempts = r.Int("attempts")
-	e.plans = r.Int("plans")
+	e.plan.attempts = r.Int("plans")
 	e.unschedulableCount = r.Int("unschedulable count")
 	e.errorCount = r.Int("error count")
 	e.plugins = readNames(r, "plugins")
@@ -111,7 +111,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 			return nil, err
 		}
 	}
-	if !e.restorePlan() {
+	if !e.plan.restore(e.members) {
 		return nil, fmt.Errorf("queue entity %s has two members with the same turn", e.key)
 	}
 	e.resize = isResize(e.members[0].pod)

@@ -61,7 +61,7 @@ func (q *Queue) Wake() (eventlog.Time, bool) {
 func (q *Queue) flushAt(e *Entity) eventlog.Time {
 	period := eventlog.Time(q.opts.FlushPeriod)
 	t := e.since.Add(q.opts.FlushAfter)
-	if e.restsIn != &q.outside {
+	if e.rest.in != &q.outside {
 		t = max(t, q.changedAt)
 	}
 	return (t/period + 1) * period
@@ -113,26 +113,26 @@ type restList struct {
 }
 
 func (l *restList) push(e *Entity, since eventlog.Time, stamp uint64) {
-	e.since, e.stamp, e.isResting, e.restsIn = since, stamp, true, l
-	e.restedBefore, e.restedAfter = l.last, nil
+	e.since, e.stamp, e.isResting, e.rest.in = since, stamp, true, l
+	e.rest.before, e.rest.after = l.last, nil
 	if l.last == nil {
 		l.first = e
 	} else {
-		l.last.restedAfter = e
+		l.last.rest.after = e
 	}
 	l.last = e
 }
 
 func (l *restList) remove(e *Entity) {
-	if e.restedBefore == nil {
-		l.first = e.restedAfter
+	if e.rest.before == nil {
+		l.first = e.rest.after
 	} else {
-		e.restedBefore.restedAfter = e.restedAfter
+		e.rest.before.rest.after = e.rest.after
 	}
-	if e.restedAfter == nil {
-		l.last = e.restedBefore
+	if e.rest.after == nil {
+		l.last = e.rest.before
 	} else {
-		e.restedAfter.restedBefore = e.restedBefore
+		e.rest.after.rest.before = e.rest.before
 	}
-	e.restedBefore, e.restedAfter, e.isResting, e.restsIn = nil, nil, false, nil
+	e.rest.before, e.rest.after, e.isResting, e.rest.in = nil, nil, false, nil
 }

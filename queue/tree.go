@@ -276,13 +276,6 @@ func (q *Queue) renew(e *Entity) {
 	}
 }
 
-// RenewAll calls Renew for all entities.
-func (q *Queue) RenewAll() {
-	for _, e := range q.sorted.all() {
-		q.renew(e)
-	}
-}
-
 // refused notes that Room has refused e at a RoomVersion.
 func (q *Queue) refused(e *Entity, version uint64) {
 	e.node.own.asked = version
@@ -307,7 +300,9 @@ func (q *Queue) hasNoRoom(lane string, g *summary, version uint64) bool {
 // Room of each entity. The head is the same.
 func (q *Queue) WithoutMemos(do func()) {
 	q.plain = true
-	q.RenewAll()
+	for _, e := range q.sorted.all() {
+		q.renew(e)
+	}
 	do()
 	q.plain = false
 }

@@ -13,7 +13,7 @@ func (q *Queue) RetryAt(e *Entity) (at eventlog.Time, ok bool) {
 	switch {
 	case e.state == Backoff:
 		return e.backoffUntil, true
-	case e.isResting && (e.restsIn == &q.outside || e.stamp != q.changes):
+	case e.isResting && (e.rest.in == &q.outside || e.stamp != q.changes):
 		return q.flushAt(e), true
 	}
 	return 0, false

@@ -58,7 +58,7 @@ func fullDecision() *eventlog.Decision {
 		Nominated: "n2", Volumes: []eventlog.VolumeClaim{{Claim: "c", Volume: "v"}},
 		Places:      []eventlog.Place{{UID: "p", Node: "n3"}},
 		Nominations: []eventlog.Nomination{{UID: "uid-g", Node: "n3"}},
-		Domain:      "rack=a", Elsewhere: true, Ended: eventlog.NotFirst,
+		DomainLimit: eventlog.DomainLimit{Domain: "rack=a", Elsewhere: true}, Ended: eventlog.NotFirst,
 		Activated: []types.UID{"uid-h"},
 		Devices:   []eventlog.DeviceClaim{{Claim: "c", UID: "uid-c", Allocation: "a"}},
 		Questions: []eventlog.Question{{UIDs: []types.UID{"uid-i"}, Nodes: []string{"n"}}},

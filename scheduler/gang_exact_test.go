@@ -76,7 +76,8 @@ func newExactWorld(seed uint64) *exactWorld {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &exactWorld{}
 	for range 1 + r.IntN(8) {
-		n := exactNode{cpu: 1 + r.IntN(8), zone: string(rune('a' + r.IntN(3))), ssd: r.IntN(3) == 0, bad: r.IntN(6) == 0}
+		n := exactNode{cpu: 1 + r.IntN(8), zone: string(rune('a' + r.IntN(3)))}
+		n.ssd, n.bad = r.IntN(3) == 0, r.IntN(6) == 0
 		if r.IntN(3) == 0 {
 			n.used = r.IntN(n.cpu + 1)
 		}
@@ -218,7 +219,8 @@ func (w *exactWorld) schedule(t *testing.T) (placed int, planned bool) {
 	}
 	for i, n := range w.nodes {
 		name := fmt.Sprintf("n%d", i)
-		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{byHost: name, byZone: n.zone}}}
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		node.Labels = map[string]string{byHost: name, byZone: n.zone}
 		if n.ssd {
 			node.Labels["disk"] = "ssd"
 		}

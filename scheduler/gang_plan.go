@@ -8,6 +8,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gangplan"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
+	"github.com/rollcall-sched/rollcall/queue"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -16,16 +17,19 @@ import (
 // node, or because of something that a rehearsal does not know. After so many the gang waits for an event.
 const maxPlans = 3
 
+// gangPlans searches for plans in the state of a Machine.
+type gangPlans struct{ *Machine }
+
 // planGang searches for nodes for all members of the pod's gang if its refusal ends the attempt on the gang. It writes
 // the result into the decision. If there is a placement, it nominates the members to their nodes, and nobody is
 // preempted.
 func (c *cycle) planGang(placement framework.Placement) {
 	p := c.m.cluster.Pods().Get(c.pod.UID)
-	members := c.m.membersToPlan(p, placement)
+	members := gangPlans{c.m}.members(p, placement)
 	if !gangplan.Unequal(members) || !gangplan.Searchable(members) {
 		return
 	}
-	places, plan := c.m.searchPlan(c.profile, p.Group, members)
+	places, plan := gangPlans{c.m}.search(c.profile, p.Group, members)
 	defer func() { c.d.Plan = plan }()
 	if plan.Result != eventlog.PlanFound {
 		return
@@ -50,16 +54,16 @@ func (c *cycle) planGang(placement framework.Placement) {
 	}
 }
 
-// membersToPlan returns the members of the pod's gang that are to be placed, if the pod's refusal ends the attempt on
+// members returns the members of the pod's gang that are to be placed, if the pod's refusal ends the attempt on
 // the gang; nil otherwise. Gangs that are admitted with others are not planned.
-func (m *Machine) membersToPlan(p *cluster.Pod, placement framework.Placement) []*cluster.Pod {
+func (m gangPlans) members(p *cluster.Pod, placement framework.Placement) []*cluster.Pod {
 	g := p.Group
 	if g == nil || m.entities.keyOf(p).Type != fwk.PodGroupKeyType || g.Composite() != nil || len(g.Unit()) != 1 ||
 		g.NonStrict() || !g.Declared() || placement.Statuses.Get("").Plugin() == coscheduling.Name {
 		return nil
 	}
 	e := m.queue.Find(p.Object.UID)
-	if e == nil || e.Plans() >= maxPlans {
+	if e == nil || queue.PlannedAttempts(e) >= maxPlans {
 		return nil
 	}
 	u := m.waits.tally(g)
@@ -67,13 +71,13 @@ func (m *Machine) membersToPlan(p *cluster.Pod, placement framework.Placement) [
 		return nil
 	}
 	if u.OwnGang().Fail(); u.OwnSuffices(gang.Possible) {
-		return nil // the attempt goes on with the members that are left
+		return nil // the attempt continues with the members that are left
 	}
 	return m.cluster.Gangs().Placeable(g)
 }
 
-// searchPlan searches for nodes for members of a gang, in a rehearsal in which those that wait have left their nodes.
-func (m *Machine) searchPlan(
+// search searches for nodes for members of a gang, in a rehearsal in which waiting members have left their nodes.
+func (m gangPlans) search(
 	profile *framework.Profile,
 	g *cluster.Group,
 	members []*cluster.Pod,
@@ -83,7 +87,7 @@ func (m *Machine) searchPlan(
 	for _, each := range g.Members() {
 		ours[each.Object.UID] = true
 	}
-	r := profile.Rehearse(coscheduling.Name, ours)
+	r := framework.Rehearse(profile, coscheduling.Name, ours)
 	defer r.End()
 	if g.HasTopology() {
 		d, why := m.topology.domainOf(g)

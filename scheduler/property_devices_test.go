@@ -57,7 +57,7 @@ type devicePod struct {
 
 const (
 	anyDevice = "any"
-	// extendedDevice is the resource whose devices are those of the class anyDevice.
+	// extendedDevice is the resource for the devices of the class anyDevice.
 	extendedDevice = "example.com/any"
 )
 

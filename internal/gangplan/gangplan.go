@@ -6,7 +6,7 @@
 // request first. If a member finds no node, the search goes back and tries other nodes. It skips what cannot lead to a
 // placement: equal nodes, equal members, and nodes that have too little for the remaining members of a kind together.
 //
-// The nodes are those of a framework.Rehearsal, and the profile's own plugins filter them. If members depend on one
+// The profile's own plugins filter the nodes of a framework.Rehearsal. If members depend on one
 // another (affinity, spread), the search also tries other orders of the kinds.
 //
 // A Search is a function of the state. It counts steps, not time. Start reading at Search.Find.
@@ -15,7 +15,6 @@ package gangplan
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,23 +68,6 @@ type Place struct {
 	kind int // the number of its kind
 }
 
-// kind is members that plugins treat alike.
-type kind struct {
-	pod      *v1.Pod // the first of them, without a node
-	members  []*cluster.Pod
-	number   int
-	next     int   // how many of the members have a node
-	left     int   // how many are still to place
-	dominant int64 // the largest part of a feasible node's free amount that a member requests, as a percentage
-	requests []int64
-	ports    bool
-	// nodes are the feasible nodes at the moment, by name. They are kept from step to step for kinds that depend on no
-	// other pod.
-	nodes map[string]fwk.NodeInfo
-	// excluded has the nodes that this kind does not use in the branch under way.
-	excluded map[string]bool
-}
-
 // Unequal reports whether the members are of several kinds, or depend on one another. Otherwise the usual order finds a
 // placement if there is one.
 func Unequal(members []*cluster.Pod) bool {
@@ -126,93 +108,6 @@ func (s *Search) Find(ctx context.Context, members []*cluster.Pod) ([]Place, eve
 		return nil, eventlog.PlanUnknown, s.steps
 	}
 	return nil, eventlog.PlanNone, s.steps
-}
-
-// kindsOf returns the kinds of members, in the order of their first members. dependent reports whether a member may
-// depend on the places of others.
-func kindsOf(members []*cluster.Pod) (kinds []*kind, dependent bool) {
-	for _, m := range members {
-		dependent = dependent || dependsOnOthers(m.Object)
-	}
-	byKey := map[string]*kind{}
-	for _, m := range members {
-		key := keyOf(m.Object, dependent)
-		k := byKey[key]
-		if k == nil {
-			pod := *m.Object
-			pod.Status.NominatedNodeName = ""
-			k = &kind{number: len(kinds), pod: &pod, excluded: map[string]bool{}}
-			byKey[key] = k
-			kinds = append(kinds, k)
-		}
-		k.members = append(k.members, m)
-		k.left++
-	}
-	return kinds, dependent
-}
-
-// dependsOnOthers reports whether the places of other pods may matter to the pod.
-func dependsOnOthers(pod *v1.Pod) bool {
-	a := pod.Spec.Affinity
-	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
-		len(pod.Spec.TopologySpreadConstraints) > 0 ||
-		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-			return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
-		})
-}
-
-// keyOf returns a text that is equal for pods that plugins treat alike. With labels their labels must be equal, too:
-// terms of other members may select them.
-func keyOf(pod *v1.Pod, labels bool) string {
-	type container struct {
-		Resources v1.ResourceRequirements
-		Ports     []v1.ContainerPort
-		Restart   *v1.ContainerRestartPolicy
-		Image     string
-	}
-	spec := pod.Spec
-	containers := func(list []v1.Container) (out []container) {
-		for i := range list {
-			c := &list[i]
-			out = append(out, container{c.Resources, c.Ports, c.RestartPolicy, c.Image})
-		}
-		return out
-	}
-	key := struct {
-		Containers, Inits []container
-		Overhead          v1.ResourceList
-		Resources         *v1.ResourceRequirements
-		Selector          map[string]string
-		Affinity          *v1.Affinity
-		Tolerations       []v1.Toleration
-		Spread            []v1.TopologySpreadConstraint
-		Volumes           []v1.Volume
-		HostNetwork       bool
-		NodeName, Profile string
-		Labels            map[string]string
-	}{
-		containers(spec.Containers), containers(spec.InitContainers), spec.Overhead, spec.Resources, spec.NodeSelector,
-		spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints, claims(spec.Volumes), spec.HostNetwork,
-		spec.NodeName, spec.SchedulerName, nil,
-	}
-	if labels {
-		key.Labels = pod.Labels
-	}
-	text, err := json.Marshal(key)
-	if err != nil {
-		return string(pod.UID) // it is like no other
-	}
-	return string(text)
-}
-
-// claims returns the volumes that matter to scheduling.
-func claims(volumes []v1.Volume) (out []v1.Volume) {
-	for _, v := range volumes {
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 // findResources finds the resources that members request, and each kind's requests of them.
@@ -400,8 +295,8 @@ func (s *Search) takes(k *kind, info fwk.NodeInfo) int {
 	return int(max(0, n))
 }
 
-// best returns the node that a member of a kind should go to, "" if there is none: the node with the least room beside
-// the members of the kind that it takes, then the first by name.
+// best returns the node that a member of a kind should go to, "" if there is none. It is the node with the least room
+// beside the member, then the first by name.
 func (s *Search) best(k *kind) (best string) {
 	var least int64
 	// any order: ties go to the first by name
@@ -428,8 +323,7 @@ func (s *Search) rest(k *kind, info fwk.NodeInfo) (rest int64) {
 	return rest
 }
 
-// ordered returns the feasible nodes of a kind, in the order of best, one of each set of equal nodes if none of them has
-// a member yet and no label but the host's differs.
+// ordered returns the feasible nodes of a kind, in the order of best.
 func (s *Search) ordered(k *kind) []string {
 	type candidate struct {
 		name string
@@ -450,8 +344,8 @@ func (s *Search) ordered(k *kind) []string {
 	return names
 }
 
-// equalTo returns the nodes that equal a node for all members that are left, itself included: the same kinds may use
-// them, and they have the same free amounts, no matter which members they have.
+// equalTo returns the nodes that equal a node for all members that are left, itself included. The same kinds may use
+// them, and they have the same free amounts.
 func (s *Search) equalTo(k *kind, node string) []string {
 	want := s.signature(node)
 	equal := []string{node}

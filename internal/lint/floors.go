@@ -126,6 +126,7 @@ var sideways = []neighbours{
 	{"eventlog/logtest", "eventlog", "the conformance suite tests eventlog's own interface"},
 	{"cluster", "cluster/devices", "devices are a part of the cluster's state, which knows nothing of the rest"},
 	{"cluster", "cluster/volumes", "volumes are a part of the cluster's state, which knows nothing of the rest"},
+	{"plugins/preemption", "internal/gangplan", "members that differ are searched for without the victims"},
 	{"replay/explain/answer", "replay",
 		"an answer says where this binary decides otherwise in the words of a verification"},
 	{"replay/explain/render", "replay", "the kinds of divergence are put into words"},

@@ -158,7 +158,7 @@ func (pl *plan) placeGang(g *cluster.Group, within []string) bool {
 // searchSteps bounds the steps of all searches of a plan, see package gangplan.
 const searchSteps = 20_000
 
-// searchFor places what g needs for its minimum in another order than that of the names, or nothing. Gangs with members
+// searchFor places what g needs for its minimum in another order than by name, or nothing. Gangs with members
 // that keep their nodes are left to the usual order.
 func (pl *plan) searchFor(g *cluster.Group, members []*cluster.Pod, within []string) bool {
 	if counted := g.Gang(); counted.KeepsNodes() || pl.steps >= searchSteps || pl.alike ||

@@ -112,12 +112,7 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 	if d.Elsewhere {
 		b.WriteString(", tried elsewhere next")
 	}
-	if d.Plan.Result != 0 {
-		fmt.Fprintf(&b, "\n     a search for nodes for all members: %s", d.Plan.Result)
-		if len(d.Plan.Order) > 0 {
-			fmt.Fprintf(&b, ", in the order %s", p.names(d.Plan.Order))
-		}
-	}
+	b.WriteString(planText(d.Plan, p.names))
 	for _, n := range d.Nominations {
 		if n.Node == "" {
 			fmt.Fprintf(&b, "\n     %s is not nominated any more", p.names([]types.UID{n.UID}))
@@ -126,6 +121,17 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 		}
 	}
 	return b.String()
+}
+
+func planText(plan eventlog.Plan, names func([]types.UID) string) string {
+	switch {
+	case plan.Result == 0:
+		return ""
+	case len(plan.Order) == 0:
+		return fmt.Sprintf("\n     a search for nodes for all members: %s", plan.Result)
+	}
+	return fmt.Sprintf("\n     a search for nodes for all members: %s, in the order %s", plan.Result,
+		names(plan.Order))
 }
 
 func (p *Player) names(uids []types.UID) string {
