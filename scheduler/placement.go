@@ -370,7 +370,7 @@ func (p *placement) wants(l level) int {
 // fill places all gangs below a level in a domain of its own. It returns how many of the wanted ones are placed.
 func (p *placement) fill(l level, d *domain) (has int) {
 	if l.gang != nil {
-		return min(p.packing.Place(p.pods[l.gang], d.indexes), max(p.wants(l), 0))
+		return p.fillGang(l, d)
 	}
 	gangs, composites := l.composite.Directly()
 	for _, g := range gangs {
@@ -384,6 +384,22 @@ func (p *placement) fill(l level, d *domain) (has int) {
 		}
 	}
 	return has
+}
+
+// fillGang places the members of a gang in a domain. If the order of their names leaves too few with a node, the members
+// that are hardest to place come first.
+func (p *placement) fillGang(l level, d *domain) (has int) {
+	pods, wanted, mark := p.pods[l.gang], max(p.wants(l), 0), p.packing.Placed()
+	has = p.packing.Place(pods, d.indexes)
+	if has >= wanted || len(pods) == 0 || p.packing.Uniform(pods) {
+		return min(has, wanted)
+	}
+	p.packing.TakeBack(mark)
+	if hardest := p.packing.PlaceHardestFirst(pods, d.indexes); hardest >= has {
+		return min(hardest, wanted)
+	}
+	p.packing.TakeBack(mark)
+	return min(p.packing.Place(pods, d.indexes), wanted)
 }
 
 // place places all that is below a level, in the best of its own domains within another one. It reports whether it has

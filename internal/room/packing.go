@@ -1,6 +1,7 @@
 package room
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -138,6 +139,72 @@ func (p *Packing) Place(pods, nodes []int) int {
 		p.placed = append(p.placed, placing{pod, nodes[at]})
 	}
 	return len(p.placed) - before
+}
+
+// Uniform reports whether the pods are of one shape.
+func (p *Packing) Uniform(pods []int) bool {
+	return !slices.ContainsFunc(pods, func(pod int) bool { return p.shapes[pod] != p.shapes[pods[0]] })
+}
+
+// PlaceHardestFirst is Place in another order: first the shape that fits on the fewest of the nodes, then the one with
+// the largest part of all that the pods request of some resource. Each pod goes to the node with the least room beside
+// it.
+func (p *Packing) PlaceHardestFirst(pods, nodes []int) int {
+	before := len(p.placed)
+	for _, pod := range p.hardestFirst(pods, nodes) {
+		best, least := -1, int64(0)
+		for _, node := range nodes {
+			if !p.fits(pod, node) {
+				continue
+			}
+			rest := int64(0)
+			for k, need := range p.needs[pod] {
+				rest += cluster.Percent(p.nodes[node].free[k]-need, max(1, p.nodes[node].all[k]))
+			}
+			if best < 0 || rest < least {
+				best, least = node, rest
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		for k, need := range p.needs[pod] {
+			p.nodes[best].free[k] -= need
+		}
+		p.placed = append(p.placed, placing{pod, best})
+	}
+	return len(p.placed) - before
+}
+
+func (p *Packing) hardestFirst(pods, nodes []int) []int {
+	totals := make([]int64, len(p.resources))
+	fitting := map[int]int{} // by shape
+	for _, pod := range pods {
+		for k, need := range p.needs[pod] {
+			totals[k] = cluster.AddUpTo(totals[k], need)
+		}
+		shape := p.shapes[pod]
+		if _, counted := fitting[shape]; counted {
+			continue
+		}
+		fitting[shape] = 0
+		for _, node := range nodes {
+			if p.fits(pod, node) {
+				fitting[shape]++
+			}
+		}
+	}
+	part := func(pod int) (most int64) {
+		for k, need := range p.needs[pod] {
+			most = max(most, cluster.Percent(need, max(1, totals[k])))
+		}
+		return most
+	}
+	order := slices.Clone(pods)
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(fitting[p.shapes[a]], fitting[p.shapes[b]]), cmp.Compare(part(b), part(a)))
+	})
+	return order
 }
 
 func (p *Packing) fits(pod, node int) bool {

@@ -4,10 +4,18 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
+
+// planWords say the results of the search for nodes for all members of a gang.
+var planWords = map[string]string{
+	eventlog.PlanFound.String():   "all members fit in another order, which is tried next",
+	eventlog.PlanNone.String():    "no placement of all members that it needs exists on these nodes",
+	eventlog.PlanUnknown.String(): "a search found no placement of all members within its limit of steps",
+}
 
 // words say it in full.
 func blocksWords(h *answer.Blocks) string {
@@ -66,6 +74,9 @@ func (f *facts) decision(label string, d *answer.Decision) {
 	}
 	if d.Released > 0 {
 		fmt.Fprintf(&b, "; %s released", phrase.Count(int64(d.Released), "held pod", "held pods"))
+	}
+	if d.Plan != "" {
+		b.WriteString("; " + planWords[d.Plan])
 	}
 	if d.Evicted > 0 {
 		fmt.Fprintf(&b, "; %s evicted", phrase.Count(int64(d.Evicted), "pod", "pods"))
