@@ -208,7 +208,11 @@ func TestAGangThatWasOnlyAskedToGoIsNotForgotten(t *testing.T) {
 		t.Error("the gang is not known to have had its minimum")
 	}
 	s.DeleteNode("n")
+	if !s.Gangs().Named("ml", group).Met() {
+		t.Error("the gang is over with its node, although one member ended well and the PodGroup exists")
+	}
+	s.Delete(eventlog.PodGroups, "ml", group)
 	if s.Gangs().Named("ml", group).Met() {
-		t.Error("the gang is not over with its node")
+		t.Error("the gang is not over with its PodGroup")
 	}
 }

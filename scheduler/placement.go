@@ -386,8 +386,8 @@ func (p *placement) fill(l level, d *domain) (has int) {
 	return has
 }
 
-// fillGang places the members of a gang in a domain. If the order of their names leaves too few with a node, the members
-// that are hardest to place come first.
+// fillGang places the members of a gang in a domain. If the order of their names leaves too few with a node, the
+// members that are hardest to place come first.
 func (p *placement) fillGang(l level, d *domain) (has int) {
 	pods, wanted, mark := p.pods[l.gang], max(p.wants(l), 0), p.packing.Placed()
 	has = p.packing.Place(pods, d.indexes)

@@ -84,9 +84,11 @@ func (b *books) remember() {
 				}
 			}
 		}
+		_, lasts := b.object(group)
+		lasts = lasts && met && len(e.well) > 0 && len(e.well) < terms.min
 		switch {
-		case len(settled) == 0 && (len(e.lost) > 0 && len(e.well) == 0 || len(e.well) >= terms.min || members == 0 ||
-			going > 0):
+		case len(settled) == 0 && !lasts &&
+			(len(e.lost) > 0 && len(e.well) == 0 || len(e.well) >= terms.min || members == 0 || going > 0):
 			delete(b.eras, group)
 		case terms.declared && len(settled) >= terms.min:
 			if !met {

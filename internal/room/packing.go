@@ -146,9 +146,9 @@ func (p *Packing) Uniform(pods []int) bool {
 	return !slices.ContainsFunc(pods, func(pod int) bool { return p.shapes[pod] != p.shapes[pods[0]] })
 }
 
-// PlaceHardestFirst is Place in another order: first the shape that fits on the fewest of the nodes, then the one with
-// the largest part of all that the pods request of some resource. Each pod goes to the node with the least room beside
-// it.
+// PlaceHardestFirst is Place in another order. The shape that fits on the fewest of the nodes comes first. Of two such
+// shapes the first is the one with the larger part of the requests of all these pods, in some resource. Each pod goes
+// to the node with the least room beside it.
 func (p *Packing) PlaceHardestFirst(pods, nodes []int) int {
 	before := len(p.placed)
 	for _, pod := range p.hardestFirst(pods, nodes) {

@@ -35,8 +35,8 @@ type Decision struct {
 	Evicted     int    `json:"evicted,omitempty"`
 	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE; "" for none.
 	Domain string `json:"domain,omitempty"`
-	// Plan is the result of the search for nodes for all members of the gang, after the usual order had failed: Found,
-	// None (no placement exists on these nodes) or Unknown (none was found within the limit of steps).
+	// Plan is the result of the search for nodes for all members of the gang, after the usual order had failed. It is
+	// Found, None or Unknown, see eventlog.Plan.
 	Plan string `json:"plan,omitempty"`
 	// Resources are the resources that the pod requests, with their holders, if it was refused. Held members of its own
 	// gang count as holders. The resource pods is there only if the nodes ran out of it.
