@@ -161,7 +161,7 @@ func (p *Places) count(at int32, info fwk.NodeInfo) {
 	p.on[at] = takes
 }
 
-// counting returns what the places depend on besides nodes and pods, by resource. For pods that are alike it says
+// counting returns the inputs of the places besides nodes and pods, by resource. For pods that are alike it says
 // whether the resource is a name for devices. For least needs it says whether a node offers the resource. A resource
 // that none offers is left to NodeResourcesFit, which a configuration can make ignore it.
 func (p *Places) counting() []bool {
