@@ -13,8 +13,8 @@ import (
 // begins with the free amounts of all nodes now. Pods of one shape request the same and may use the same nodes, so an
 // answer about one of them holds for all.
 //
-// Example: two nodes have 4 cpu free each, and three pods request 3, 3 and 2 cpu. Place puts the first on the first node,
-// the second on the second node, and skips the third.
+// Example: two nodes have 4 cpu free each, and three pods request 3, 3 and 2 cpu. Place puts the first on the first
+// node, the second on the second node, and skips the third.
 type Packing struct {
 	pods      []*cluster.Pod
 	resources []v1.ResourceName
@@ -146,9 +146,9 @@ func (p *Packing) Uniform(pods []int) bool {
 	return !slices.ContainsFunc(pods, func(pod int) bool { return p.shapes[pod] != p.shapes[pods[0]] })
 }
 
-// PlaceHardestFirst is Place in another order. The shape that fits on the fewest of the nodes comes first. Ties go to the
-// shape with the largest part of the requests of all these pods, in any resource. Each pod goes to the node with the
-// least room beside it.
+// PlaceHardestFirst is Place in another order. The shape that fits on the fewest of the nodes comes first. Ties go to
+// the shape with the largest part of the requests of all these pods, in any resource. Each pod goes to the node with
+// the least room beside it.
 func (p *Packing) PlaceHardestFirst(pods, nodes []int) int {
 	before := len(p.placed)
 	for _, pod := range p.hardestFirst(pods, nodes) {
