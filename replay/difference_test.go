@@ -87,9 +87,12 @@ func TestEveryFieldOfADecisionIsCompared(t *testing.T) {
 	for _, c := range otherValues {
 		covered = append(covered, c.field)
 	}
-	for i := range full.NumField() {
-		name := full.Type().Field(i).Name
-		if full.Field(i).IsZero() {
+	for _, field := range reflect.VisibleFields(full.Type()) {
+		name := field.Name
+		if field.Anonymous {
+			continue
+		}
+		if full.FieldByIndex(field.Index).IsZero() {
 			t.Errorf("fullDecision leaves %s empty", name)
 		}
 		if !slices.Contains(covered, name) {
