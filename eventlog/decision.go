@@ -69,8 +69,8 @@ type Decision struct {
 	Volumes []VolumeClaim
 	// Places are the nodes that a reservation (Reserved) keeps for each pod, in the order in which they were found.
 	Places []Place
-	// Nominations are the nominations that this cycle gives to other pods or takes from them: first the other members
-	// of a gang that preempts, then the pods that yield to them.
+	// Nominations are the nominations that this cycle gives to other pods or takes from them. The other members of a
+	// gang that preempts or has a plan come first, then the pods that yield to them.
 	Nominations []Nomination
 	DomainLimit
 	// Ended says, for a Reserved outcome without Places, why the reservation of the pod's lane ends.

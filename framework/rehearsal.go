@@ -46,11 +46,6 @@ func (h *handle) Rehearse(without string, unnominated map[types.UID]bool) *Rehea
 	return r
 }
 
-// Rehearse is Handle.Rehearse of a profile.
-func Rehearse(p *Profile, without string, unnominated map[types.UID]bool) *Rehearsal {
-	return p.handle.Rehearse(without, unnominated)
-}
-
 // End returns to the real world.
 func (r *Rehearsal) End() {
 	r.p.stage.changed, r.p.stage.listed, r.p.stage.unnominated = nil, nil, nil
@@ -136,6 +131,12 @@ func (r *Rehearsal) Feasible(ctx context.Context, pod *v1.Pod) (nodes []fwk.Node
 	status := c.filterNodes(list, 0, len(list)+1)
 	return slices.Clone(c.feasible), len(list), status == nil
 }
+
+// AllKnown reports whether the dependencies of all filters are known: no plugin of others filters.
+func (r *Rehearsal) AllKnown() bool { return !r.p.uncounted }
+
+// Nodes returns all nodes as plugins see them, in the order of the cluster's list.
+func (r *Rehearsal) Nodes() ([]fwk.NodeInfo, error) { return r.p.stage.List() }
 
 // Node returns a node as plugins see it.
 func (r *Rehearsal) Node(name string) (fwk.NodeInfo, error) { return r.p.stage.Get(name) }

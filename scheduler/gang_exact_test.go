@@ -51,12 +51,16 @@ type exactWorld struct {
 	kinds   []exactKind
 	members []int // the kind of each member
 	minimum int
+
+	priority int32 // of the members; pods on nodes have 0
+	victims  int   // how many pods schedule has evicted
 }
 
 type exactNode struct {
 	cpu, used int
 	zone      string
 	ssd, bad  bool // it has the label disk=ssd; it has a taint
+	repels    int  // the kind that a pod on it must not be beside, -1 for none
 }
 
 type exactKind struct {
@@ -77,7 +81,10 @@ func newExactWorld(seed uint64) *exactWorld {
 	w := &exactWorld{}
 	for range 1 + r.IntN(8) {
 		n := exactNode{cpu: 1 + r.IntN(8), zone: string(rune('a' + r.IntN(3)))}
-		n.ssd, n.bad = r.IntN(3) == 0, r.IntN(6) == 0
+		n.ssd, n.bad, n.repels = r.IntN(3) == 0, r.IntN(6) == 0, -1
+		if r.IntN(5) == 0 {
+			n.repels = r.IntN(4)
+		}
 		if r.IntN(3) == 0 {
 			n.used = r.IntN(n.cpu + 1)
 		}
@@ -173,7 +180,7 @@ func (w *exactWorld) takes(on [][]int, n, k int) bool {
 			return false
 		}
 	}
-	if free < kind.cpu || kind.ssd && !node.ssd || node.bad && !kind.tolerates {
+	if free < kind.cpu || kind.ssd && !node.ssd || node.bad && !kind.tolerates || node.repels == k {
 		return false
 	}
 	near := func(by string, m int) bool { return m == n || by == byZone && w.nodes[m].zone == node.zone }
@@ -230,10 +237,12 @@ func (w *exactWorld) schedule(t *testing.T) (placed int, planned bool) {
 		node.Status.Allocatable = cpus(n.cpu)
 		node.Status.Allocatable[v1.ResourcePods] = resource.MustParse("99")
 		put(eventlog.Nodes, node)
-		if n.used > 0 {
+		if n.used > 0 || n.repels >= 0 {
 			put(eventlog.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "on-" + name},
 				Spec: v1.PodSpec{NodeName: name, SchedulerName: "other", Containers: []v1.Container{
-					{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(n.used)}}}}})
+					{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(n.used)}}},
+					Affinity: &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+						RequiredDuringSchedulingIgnoredDuringExecution: kindTerms(n.repels, byHost)}}}})
 		}
 	}
 	put(eventlog.XPodGroups, &xscheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
@@ -253,6 +262,7 @@ func (w *exactWorld) schedule(t *testing.T) (placed int, planned bool) {
 			}
 		}
 		planned = planned || d.Plan.Result == eventlog.PlanFound
+		w.victims += len(d.Victims)
 		apply(&d)
 	}
 	t.Fatalf("it decides on and on:\n%s", w)
@@ -261,16 +271,9 @@ func (w *exactWorld) schedule(t *testing.T) (placed int, planned bool) {
 
 func (w *exactWorld) pod(i, k int, cpus func(int) v1.ResourceList) *v1.Pod {
 	kind := w.kinds[k]
-	terms := func(of int, by string) []v1.PodAffinityTerm {
-		if of < 0 {
-			return nil
-		}
-		return []v1.PodAffinityTerm{{TopologyKey: by, LabelSelector: &metav1.LabelSelector{
-			MatchLabels: map[string]string{"kind": fmt.Sprint(of)}}}}
-	}
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("m%d", i), Labels: map[string]string{
 		"kind": fmt.Sprint(k), "scheduling.x-k8s.io/pod-group": "g"}}}
-	p.Spec.SchedulerName = "default-scheduler"
+	p.Spec.SchedulerName, p.Spec.Priority = "default-scheduler", &w.priority
 	p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(kind.cpu)}}}
 	if kind.port {
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
@@ -282,11 +285,54 @@ func (w *exactWorld) pod(i, k int, cpus func(int) v1.ResourceList) *v1.Pod {
 		p.Spec.Tolerations = []v1.Toleration{{Key: "bad", Operator: v1.TolerationOpExists}}
 	}
 	p.Spec.Affinity = &v1.Affinity{}
-	if apart := terms(kind.apart, kind.apartBy); apart != nil {
+	if apart := kindTerms(kind.apart, kind.apartBy); apart != nil {
 		p.Spec.Affinity.PodAntiAffinity = &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: apart}
 	}
-	if near := terms(kind.together, kind.closeBy); near != nil {
+	if near := kindTerms(kind.together, kind.closeBy); near != nil {
 		p.Spec.Affinity.PodAffinity = &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near}
 	}
 	return p
+}
+
+// kindTerms returns the term that selects the members of a kind, none for -1.
+func kindTerms(kind int, by string) []v1.PodAffinityTerm {
+	if kind < 0 {
+		return nil
+	}
+	return []v1.PodAffinityTerm{{TopologyKey: by, LabelSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{"kind": fmt.Sprint(kind)}}}}
+}
+
+// TestAGangOfUnequalMembersEvictsNoMoreThanItNeeds has a gang of two come to many full nodes. Only one is large enough
+// for the second member. In the usual order the first member would take that one.
+func TestAGangOfUnequalMembersEvictsNoMoreThanItNeeds(t *testing.T) {
+	w := &exactWorld{kinds: []exactKind{{cpu: 2, apart: -1, together: -1}, {cpu: 8, apart: -1, together: -1}},
+		members: []int{0, 1}, minimum: 2, priority: 1}
+	for i := range 1000 {
+		n := exactNode{cpu: 4, used: 4, zone: "a", repels: -1}
+		if i == 0 {
+			n.cpu, n.used = 8, 8
+		}
+		w.nodes = append(w.nodes, n)
+	}
+	w.schedule(t)
+	if w.victims != 2 {
+		t.Errorf("%d pods are evicted, want 2", w.victims)
+	}
+}
+
+// TestNodesThatOnlyLookEqualAreAllTried has a member that may go to two nodes with the same free amounts. One of them
+// is the last node of another kind.
+func TestNodesThatOnlyLookEqualAreAllTried(t *testing.T) {
+	node := func(ssd, bad bool) exactNode { return exactNode{cpu: 4, zone: "a", ssd: ssd, bad: bad, repels: -1} }
+	w := &exactWorld{
+		nodes: []exactNode{node(true, false), node(false, false), node(true, true), node(true, true)},
+		kinds: []exactKind{{cpu: 4, apart: -1, together: -1},
+			{cpu: 4, ssd: true, tolerates: true, apart: -1, together: -1}},
+		members: []int{0, 1, 1, 1},
+		minimum: 4,
+	}
+	if placed, planned := w.schedule(t); placed != 4 || !planned || !w.placeable() {
+		t.Errorf("placed %d, planned %t; an exact search finds a placement: %t", placed, planned, w.placeable())
+	}
 }

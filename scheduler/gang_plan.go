@@ -1,6 +1,9 @@
 package scheduler
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -9,8 +12,6 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
-	"k8s.io/apimachinery/pkg/types"
-	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // maxPlans is the number of attempts in a row that may begin with a plan. A plan may fail because another pod took a
@@ -25,8 +26,12 @@ type gangPlans struct{ *Machine }
 // preempted.
 func (c *cycle) planGang(placement framework.Placement) {
 	p := c.m.cluster.Pods().Get(c.pod.UID)
-	members := gangPlans{c.m}.members(p, placement)
-	if !gangplan.Unequal(members) || !gangplan.Searchable(members) {
+	pods := gangPlans{c.m}.members(p, placement)
+	if len(pods) < 2 || !gangplan.Searchable(pods, c.m.cluster.Devices().RequestsExtended) {
+		return
+	}
+	members := gangplan.NewMembers(pods, c.m.cluster.NodeInfos())
+	if !members.Unequal() {
 		return
 	}
 	places, plan := gangPlans{c.m}.search(c.profile, p.Group, members)
@@ -55,11 +60,15 @@ func (c *cycle) planGang(placement framework.Placement) {
 }
 
 // members returns the members of the pod's gang that are to be placed, if the pod's refusal ends the attempt on
-// the gang; nil otherwise. Gangs that are admitted with others are not planned.
+// the gang; nil otherwise. Gangs that are admitted with others are not planned, nor are gangs whose profile does not
+// filter by resources.
 func (m gangPlans) members(p *cluster.Pod, placement framework.Placement) []*cluster.Pod {
 	g := p.Group
 	if g == nil || m.entities.keyOf(p).Type != fwk.PodGroupKeyType || g.Composite() != nil || len(g.Unit()) != 1 ||
-		g.NonStrict() || !g.Declared() || placement.Statuses.Get("").Plugin() == coscheduling.Name {
+		g.NonStrict() || !g.Declared() || !m.profiles.roomChecked[p.Object.Spec.SchedulerName] {
+		return nil
+	}
+	if placement.Statuses.Get("").Plugin() == coscheduling.Name {
 		return nil
 	}
 	e := m.queue.Find(p.Object.UID)
@@ -80,14 +89,14 @@ func (m gangPlans) members(p *cluster.Pod, placement framework.Placement) []*clu
 func (m gangPlans) search(
 	profile *framework.Profile,
 	g *cluster.Group,
-	members []*cluster.Pod,
+	members *gangplan.Members,
 ) ([]gangplan.Place, eventlog.Plan) {
 	m.guard.check("a plan for a gang")
 	ours := map[types.UID]bool{}
 	for _, each := range g.Members() {
 		ours[each.Object.UID] = true
 	}
-	r := framework.Rehearse(profile, coscheduling.Name, ours)
+	r := profile.Handle().Rehearse(coscheduling.Name, ours)
 	defer r.End()
 	if g.HasTopology() {
 		d, why := m.topology.domainOf(g)
@@ -95,13 +104,13 @@ func (m gangPlans) search(
 			r.Limit(limit.Nodes)
 		}
 	}
-	for _, each := range members {
+	for _, each := range g.Members() {
 		if each.Stage == cluster.Waiting {
 			_ = r.RemovePod(each.Info()) // on a node that is gone it holds nothing
 		}
 	}
 	counted := g.Gang()
-	s := &gangplan.Search{Rehearsal: r, Needed: min(len(members), max(1, counted.LackingAnew()))}
+	s := &gangplan.Search{Rehearsal: r, Needed: min(members.Len(), max(1, counted.LackingAnew()))}
 	s.Accepts = func(placed []gangplan.Place) bool {
 		var pods []*cluster.Pod
 		for _, each := range placed {

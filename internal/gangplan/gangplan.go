@@ -3,11 +3,11 @@
 //
 // Members that plugins treat alike are a kind. The search first places the kind that is hardest to place: the kind with
 // the fewest feasible nodes, then the one with the largest dominant request. It tries nodes with little room beside the
-// request first. If a member finds no node, the search goes back and tries other nodes. It skips what cannot lead to a
-// placement: equal nodes, equal members, and nodes that have too little for the remaining members of a kind together.
+// request first. If a member finds no node, the search goes back and tries other nodes. It skips branches that cannot
+// lead to a placement: equal nodes, equal members, and kinds for which all their nodes together have too little.
 //
-// The profile's own plugins filter the nodes of a framework.Rehearsal. If members depend on one
-// another (affinity, spread), the search also tries other orders of the kinds.
+// The profile's own plugins filter the nodes of a framework.Rehearsal. If members depend on one another (affinity,
+// spread), the search also tries other orders of the kinds.
 //
 // A Search is a function of the state. It counts steps, not time. Start reading at Search.Find.
 package gangplan
@@ -28,11 +28,14 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/room"
 )
 
-// minSteps is the least limit of the steps of a search. Each node adds stepsOfNode to it for each kind, so that the
-// first look at all nodes leaves most of the steps.
 const (
-	minSteps    = 20_000
-	stepsOfNode = 4
+	// maxSteps is the number of steps that a search may take after it has filtered all nodes once for each kind.
+	maxSteps = 10_000
+	// maxFirstSteps bounds these first steps, the number of nodes times the number of kinds. Beyond it nothing is
+	// searched.
+	maxFirstSteps = 200_000
+	// comparesOfStep is the number of comparisons of two nodes that count as a step.
+	comparesOfStep = 100
 	// maxSeen bounds the states that a search of members that depend on one another remembers.
 	maxSeen = 10_000
 )
@@ -44,19 +47,21 @@ type Search struct {
 	Rehearsal *framework.Rehearsal
 	// Needed is the number of members to place, at most all of them.
 	Needed int
-	// Limit is the limit of steps, 0 for the default, which depends on the nodes.
-	Limit int64
-	// Accepts reports whether the placed members are enough; nil for a gang to which only their number matters.
+	// Accepts reports whether the placed members are enough; nil for a gang to which only their number matters. Its
+	// answer must be the same for members of the same kinds.
 	Accepts func(placed []Place) bool
 
 	ctx       context.Context
 	kinds     []*kind
 	resources []v1.ResourceName
-	dependent bool
-	seen      map[string]bool // the states from which there is no placement, of members that depend on one another
+	names     []string       // of the nodes that a kind may use, in the order of the cluster's list
+	nodes     []fwk.NodeInfo // as they are now, by their index in names
+	seen      map[string]bool
 	placed    []Place
 	left      int // members of all kinds that are still to place and are not given up
+	dependent bool
 	steps     int64
+	compares  int64
 	limit     int64
 	stopped   bool
 }
@@ -68,89 +73,66 @@ type Place struct {
 	kind int // the number of its kind
 }
 
-// Unequal reports whether the members are of several kinds, or depend on one another. Otherwise the usual order finds a
-// placement if there is one.
-func Unequal(members []*cluster.Pod) bool {
-	if len(members) < 2 {
-		return false
-	}
-	kinds, dependent := kindsOf(members)
-	return len(kinds) > 1 || dependent
-}
-
-// Searchable reports whether a rehearsal knows all that matters to the members. It does not know devices and volumes
-// that earlier members would take.
-func Searchable(members []*cluster.Pod) bool {
-	return !slices.ContainsFunc(members, func(m *cluster.Pod) bool {
-		return len(m.Object.Spec.ResourceClaims) > 0
-	})
-}
-
 // Find searches for nodes. The places are in an order in which every filter passes; nil if there are none. The result
-// says whether that is certain.
-func (s *Search) Find(ctx context.Context, members []*cluster.Pod) ([]Place, eventlog.PlanResult, int64) {
-	s.ctx, s.left, s.seen = ctx, len(members), map[string]bool{}
-	s.kinds, s.dependent = kindsOf(members)
-	s.findResources(members)
-	s.limit = minSteps
-	for _, k := range s.kinds {
-		if !s.look(k) {
-			return nil, eventlog.PlanUnknown, s.steps
-		}
+// says whether that is certain. steps counts the Filter calls of one kind on one node.
+func (s *Search) Find(ctx context.Context, members *Members) (_ []Place, _ eventlog.PlanResult, steps int64) {
+	s.ctx, s.left, s.seen = ctx, len(members.pods), map[string]bool{}
+	s.kinds, s.dependent = members.split(), members.dependent
+	s.resources = room.ResourcesOf(members.pods)
+	if !s.begin() {
+		return nil, eventlog.PlanUnknown, s.steps
 	}
-	if s.limit = s.Limit; s.limit == 0 {
-		s.limit = max(minSteps, s.steps*stepsOfNode)
-	}
+	s.limit = s.steps + maxSteps
 	switch {
 	case s.place():
 		return s.placed, eventlog.PlanFound, s.steps
-	case s.stopped:
+	case s.stopped || !s.Rehearsal.AllKnown(): // a plugin of others may treat nodes differently that look equal
 		return nil, eventlog.PlanUnknown, s.steps
 	}
 	return nil, eventlog.PlanNone, s.steps
 }
 
-// findResources finds the resources that members request, and each kind's requests of them.
-func (s *Search) findResources(members []*cluster.Pod) {
-	s.resources = room.ResourcesOf(members)
-	for _, k := range s.kinds {
-		for i := range k.pod.Spec.Containers {
-			k.ports = k.ports || slices.ContainsFunc(k.pod.Spec.Containers[i].Ports,
-				func(p v1.ContainerPort) bool { return p.HostPort != 0 })
-		}
+// begin finds the feasible nodes of all kinds. It returns false if there are too many nodes and kinds, and after an
+// error.
+func (s *Search) begin() bool {
+	list, err := s.Rehearsal.Nodes()
+	if err != nil || len(list)*len(s.kinds) > maxFirstSteps {
+		return false
+	}
+	index := make(map[string]int, len(list))
+	for i, info := range list {
+		index[info.Node().Name] = i
+		s.names, s.nodes = append(s.names, info.Node().Name), append(s.nodes, info)
 	}
 	for _, k := range s.kinds {
 		for _, name := range s.resources {
 			k.requests = append(k.requests, k.members[0].Amount(name))
 		}
-	}
-}
-
-// look finds the feasible nodes of a kind. It returns false at the limit of steps, and after an error.
-func (s *Search) look(k *kind) bool {
-	list, filtered, ok := s.Rehearsal.Feasible(s.ctx, k.pod)
-	s.steps += int64(filtered)
-	if !ok {
-		s.stopped = true
-		return false
-	}
-	k.nodes = make(map[string]fwk.NodeInfo, len(list))
-	k.dominant = 0
-	for _, info := range list {
-		k.nodes[info.Node().Name] = info
-		for i, name := range s.resources {
-			if free := s.free(info, name); k.requests[i] > 0 && free > 0 {
-				k.dominant = max(k.dominant, cluster.Percent(k.requests[i], free))
-			}
+		if !s.look(k, index) {
+			return false
 		}
 	}
 	return true
 }
 
-// free returns a node's free amount of a resource.
-func (s *Search) free(info fwk.NodeInfo, name v1.ResourceName) int64 {
-	offered, taken := cluster.AmountOn(info, name)
-	return offered - taken
+// look finds the feasible nodes of a kind, in the order in which they are tried. index has the nodes' indexes. It
+// returns false after an error.
+func (s *Search) look(k *kind, index map[string]int) bool {
+	list, filtered, ok := s.Rehearsal.Feasible(s.ctx, k.pod)
+	s.steps += int64(filtered)
+	if !ok {
+		return false
+	}
+	k.on, k.order, k.room, k.dominant = make([]use, len(s.nodes)), k.order[:0], 0, 0
+	for _, info := range list {
+		i := index[info.Node().Name]
+		s.nodes[i] = info
+		k.on[i] = s.useOf(k, i)
+		k.order, k.room = append(k.order, i), k.room+k.on[i].takes
+		k.dominant = max(k.dominant, k.on[i].part)
+	}
+	slices.SortFunc(k.order, k.compare)
+	return true
 }
 
 // place places the members that are left. It returns false if that is not possible, and after the last step.
@@ -159,9 +141,9 @@ func (s *Search) place() bool {
 		return false
 	}
 	if s.left == 0 {
-		return len(s.placed) >= s.Needed && (s.Accepts == nil || s.Accepts(s.placed))
+		return s.enough()
 	}
-	if s.steps > s.limit {
+	if s.steps+s.compares/comparesOfStep > s.limit {
 		s.stopped = true
 		return false
 	}
@@ -169,15 +151,12 @@ func (s *Search) place() bool {
 		return s.placeDependent()
 	}
 	k := s.hardest()
-	if len(s.placed)+s.left-k.left+s.capacity(k) < s.Needed {
+	if int64(len(s.placed)+s.left-k.left)+min(k.room, int64(k.left)) < int64(s.Needed) {
 		return false
 	}
-	var excluded []string
-	for {
-		node := s.best(k)
-		if node == "" {
-			break
-		}
+	var excluded []int
+	for len(k.order) > 0 {
+		node := k.order[0]
 		if s.put(k, node) {
 			return true
 		}
@@ -186,20 +165,26 @@ func (s *Search) place() bool {
 		}
 		// No placement has another member of this kind on this node, or on one that equals it.
 		for _, equal := range s.equalTo(k, node) {
-			k.excluded[equal] = true
+			k.exclude(equal)
 			excluded = append(excluded, equal)
 		}
 	}
+	// Perhaps the others are enough without the rest of this kind.
 	given := k.left
 	k.left, s.left = 0, s.left-given
-	found := s.place() // without the rest of this kind, if the others are enough
-	if k.left, s.left = given, s.left+given; found {
+	if s.place() {
 		return true
 	}
-	for _, node := range excluded {
-		delete(k.excluded, node)
+	k.left, s.left = given, s.left+given
+	for _, node := range slices.Backward(excluded) {
+		k.include(node)
 	}
 	return false
+}
+
+// enough reports whether the placed members are enough.
+func (s *Search) enough() bool {
+	return len(s.placed) >= s.Needed && (s.Accepts == nil || s.Accepts(s.placed))
 }
 
 // placeDependent is place for members that depend on one another. Every kind may come next, and nodes are tried in each
@@ -211,19 +196,24 @@ func (s *Search) placeDependent() bool {
 		s.stopped = true
 		return false
 	}
+	index := make(map[string]int, len(s.names))
+	for i, name := range s.names {
+		index[name] = i
+	}
 	kinds := slices.DeleteFunc(slices.Clone(s.kinds), func(k *kind) bool { return k.left == 0 })
-	nodes := map[*kind][]string{}
+	orders := map[*kind][]int{}
 	for _, k := range kinds {
-		if !s.look(k) {
+		if !s.look(k, index) {
+			s.stopped = true
 			return false
 		}
-		nodes[k] = s.ordered(k)
+		orders[k] = slices.Clone(k.order)
 	}
 	slices.SortStableFunc(kinds, func(a, b *kind) int {
-		return cmp.Or(cmp.Compare(len(nodes[a]), len(nodes[b])), cmp.Compare(b.dominant, a.dominant))
+		return cmp.Or(cmp.Compare(len(orders[a]), len(orders[b])), cmp.Compare(b.dominant, a.dominant))
 	})
 	for _, k := range kinds {
-		for _, node := range nodes[k] {
+		for _, node := range orders[k] {
 			if s.put(k, node) {
 				return true
 			}
@@ -232,10 +222,7 @@ func (s *Search) placeDependent() bool {
 			}
 		}
 	}
-	if len(s.placed) >= s.Needed {
-		return s.Accepts == nil || s.Accepts(s.placed)
-	}
-	return false
+	return s.enough()
 }
 
 // state is a text that is equal for placements of the same numbers of members of each kind on the same nodes.
@@ -248,189 +235,104 @@ func (s *Search) state() string {
 	return strings.Join(list, "\n")
 }
 
-// hardest returns the kind to place next: the one with the fewest nodes for each of its members, then the one with the
-// largest dominant request.
+// hardest returns the kind to place next: the one with the fewest nodes, then the one with the largest dominant
+// request.
 func (s *Search) hardest() (hardest *kind) {
-	least := 0
 	for _, k := range s.kinds {
-		if k.left == 0 {
-			continue
-		}
-		n := 0
-		// any order: they are counted
-		for name := range k.nodes {
-			if !k.excluded[name] {
-				n++
-			}
-		}
-		if hardest == nil || n < least || n == least && k.dominant > hardest.dominant {
-			hardest, least = k, n
+		if k.left > 0 && (hardest == nil || len(k.order) < len(hardest.order) ||
+			len(k.order) == len(hardest.order) && k.dominant > hardest.dominant) {
+			hardest = k
 		}
 	}
 	return hardest
 }
 
-// capacity returns the number of members of a kind that its nodes have room for, by their requests alone.
-func (s *Search) capacity(k *kind) (n int) {
-	// any order: a sum
-	for name, info := range k.nodes {
-		if !k.excluded[name] {
-			n += s.takes(k, info)
-		}
-	}
-	return n
-}
-
-// takes returns how many members of a kind a node has room for, at most all that are left.
-func (s *Search) takes(k *kind, info fwk.NodeInfo) int {
-	n := int64(k.left)
-	for i, name := range s.resources {
-		if k.requests[i] > 0 {
-			n = min(n, s.free(info, name)/k.requests[i])
-		}
-	}
-	if k.ports {
-		n = min(n, 1)
-	}
-	return int(max(0, n))
-}
-
-// best returns the node that a member of a kind should go to, "" if there is none. It is the node with the least room
-// beside the member, then the first by name.
-func (s *Search) best(k *kind) (best string) {
-	var least int64
-	// any order: ties go to the first by name
-	for name, info := range k.nodes {
-		if k.excluded[name] {
-			continue
-		}
-		rest := s.rest(k, info)
-		if best == "" || rest < least || rest == least && name < best {
-			best, least = name, rest
-		}
-	}
-	return best
-}
-
-// rest returns the part of a node that is left beside a member of a kind, as a sum of the resources' percentages.
-func (s *Search) rest(k *kind, info fwk.NodeInfo) (rest int64) {
-	for i, name := range s.resources {
-		offered, taken := cluster.AmountOn(info, name)
-		if offered > 0 && (k.requests[i] > 0 || name != v1.ResourcePods) {
-			rest += cluster.Percent(offered-taken-k.requests[i], offered)
-		}
-	}
-	return rest
-}
-
-// ordered returns the feasible nodes of a kind, in the order of best.
-func (s *Search) ordered(k *kind) []string {
-	type candidate struct {
-		name string
-		rest int64
-	}
-	var list []candidate
-	// any order: sorted right below
-	for name, info := range k.nodes {
-		list = append(list, candidate{name, s.rest(k, info)})
-	}
-	slices.SortFunc(list, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.rest, b.rest), strings.Compare(a.name, b.name))
-	})
-	names := make([]string, len(list))
-	for i, c := range list {
-		names[i] = c.name
-	}
-	return names
-}
-
 // equalTo returns the nodes that equal a node for all members that are left, itself included. The same kinds may use
 // them, and they have the same free amounts.
-func (s *Search) equalTo(k *kind, node string) []string {
-	want := s.signature(node)
-	equal := []string{node}
-	// any order: all are excluded
-	for name := range k.nodes {
-		if name != node && !k.excluded[name] && s.signature(name) == want {
-			equal = append(equal, name)
+func (s *Search) equalTo(k *kind, node int) []int {
+	equal := []int{node}
+	for _, other := range k.order {
+		if k.on[other].rest != k.on[node].rest {
+			break // node is the first in order
+		}
+		if other != node && s.equalNodes(node, other) {
+			equal = append(equal, other)
 		}
 	}
 	return equal
 }
 
-func (s *Search) signature(node string) string {
-	var b strings.Builder
+func (s *Search) equalNodes(a, b int) bool {
+	s.compares++
 	for _, k := range s.kinds {
-		info, ok := k.nodes[node]
-		if k.left == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "%v%v ", ok, k.excluded[node])
-		if ok {
-			for _, name := range s.resources {
-				fmt.Fprintf(&b, "%d ", s.free(info, name))
-			}
-			fmt.Fprintf(&b, "%v ", len(info.GetUsedPorts()) > 0 && k.ports)
+		x, y := k.on[a], k.on[b]
+		if k.left > 0 && (x.feasible != y.feasible || x.excluded != y.excluded) {
+			return false
 		}
 	}
-	return b.String()
+	for _, name := range s.resources {
+		if free(s.nodes[a], name) != free(s.nodes[b], name) {
+			return false
+		}
+	}
+	return samePorts(s.nodes[a], s.nodes[b])
 }
 
 // put places a member of a kind on a node, and then the rest. It takes the member off again if that is not possible.
-func (s *Search) put(k *kind, node string) bool {
-	m := k.members[k.next]
-	if s.Rehearsal.AddPod(m.InfoOn(node)) != nil {
+func (s *Search) put(k *kind, node int) bool {
+	m, name := k.members[k.next], s.names[node]
+	if s.Rehearsal.AddPod(m.InfoOn(name)) != nil {
 		return false
 	}
 	k.next, k.left, s.left = k.next+1, k.left-1, s.left-1
-	s.placed = append(s.placed, Place{m, node, k.number})
-	before := s.refresh(node)
+	s.placed = append(s.placed, Place{m, name, k.number})
+	undo := s.refresh(node)
 	if s.place() {
 		return true
 	}
 	s.placed = s.placed[:len(s.placed)-1]
 	k.next, k.left, s.left = k.next-1, k.left+1, s.left+1
-	if s.Rehearsal.RemovePod(m.InfoOn(node)) != nil {
+	if s.Rehearsal.RemovePod(m.InfoOn(name)) != nil {
 		s.stopped = true
 	}
-	for i, each := range s.kinds {
-		if s.dependent {
-			continue
-		}
-		if before[i] {
-			info, err := s.Rehearsal.Node(node)
-			if err != nil {
-				s.stopped = true
-				return false
-			}
-			each.nodes[node] = info
-		} else {
-			delete(each.nodes, node)
-		}
-	}
+	undo()
 	return false
 }
 
-// refresh filters a node again for all kinds after it got a member. It returns which kinds could use the node before.
-func (s *Search) refresh(node string) (before []bool) {
+// refresh filters a node again for all kinds after it got a member. undo is for the time after the member has gone.
+func (s *Search) refresh(node int) (undo func()) {
+	s.reread(node)
 	if s.dependent {
-		return nil // each step finds the nodes again
+		return func() { s.reread(node) } // each step finds the feasible nodes again
 	}
-	for _, k := range s.kinds {
-		_, was := k.nodes[node]
-		before = append(before, was)
-		if !was {
-			continue
-		}
-		if k.left == 0 {
+	before := make([]use, len(s.kinds))
+	for i, k := range s.kinds {
+		before[i] = k.on[node]
+		if !k.on[node].feasible || k.left == 0 {
 			continue
 		}
 		s.steps++
-		if !s.Rehearsal.Fits(s.ctx, k.pod, node) {
-			delete(k.nodes, node)
-		} else if info, err := s.Rehearsal.Node(node); err == nil {
-			k.nodes[node] = info
+		now := use{excluded: before[i].excluded}
+		if s.Rehearsal.Fits(s.ctx, k.pod, s.names[node]) {
+			now = s.useOf(k, node)
+			now.excluded = before[i].excluded
+		}
+		k.set(node, now)
+	}
+	return func() {
+		s.reread(node)
+		for i, k := range s.kinds {
+			k.set(node, before[i])
 		}
 	}
-	return before
+}
+
+// reread takes a node as it is now.
+func (s *Search) reread(node int) {
+	info, err := s.Rehearsal.Node(s.names[node])
+	if err != nil {
+		s.stopped = true
+		return
+	}
+	s.nodes[node] = info
 }

@@ -1,115 +1,236 @@
 package gangplan
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// kind is members that plugins treat alike.
-type kind struct {
-	pod      *v1.Pod // the first of them, without a node
-	members  []*cluster.Pod
-	number   int
-	next     int   // how many of the members have a node
-	left     int   // how many are still to place
-	dominant int64 // the largest part of a feasible node's free amount that a member requests, as a percentage
-	requests []int64
-	ports    bool
-	// nodes are the feasible nodes at the moment, by name. They are kept from step to step for kinds that depend on no
-	// other pod.
-	nodes map[string]fwk.NodeInfo
-	// excluded has the nodes that this kind does not use in the branch under way.
-	excluded map[string]bool
+// Members are the members of a gang that are to be placed, by kind.
+type Members struct {
+	pods      []*cluster.Pod
+	kinds     []int // by member: the number of its kind
+	number    int   // of kinds
+	dependent bool  // a member may depend on the places of others
 }
 
-// kindsOf returns the kinds of members, in the order of their first members. dependent reports whether a member may
-// depend on the places of others.
-func kindsOf(members []*cluster.Pod) (kinds []*kind, dependent bool) {
-	for _, m := range members {
-		dependent = dependent || dependsOnOthers(m.Object)
+// NewMembers sorts members by kind. Members are of one kind if their specifications differ in names and images alone,
+// and their labels only in labels that no other pod selects.
+func NewMembers(pods []*cluster.Pod, nodes fwk.NodeInfoLister) *Members {
+	m := &Members{pods: pods}
+	for _, p := range pods {
+		m.dependent = m.dependent || DependsOnOthers(p.Object)
 	}
-	byKey := map[string]*kind{}
-	for _, m := range members {
-		key := keyOf(m.Object, dependent)
-		k := byKey[key]
-		if k == nil {
-			pod := *m.Object
-			pod.Status.NominatedNodeName = ""
-			k = &kind{number: len(kinds), pod: &pod, excluded: map[string]bool{}}
-			byKey[key] = k
-			kinds = append(kinds, k)
+	selected, known := selectedLabels(pods, nodes)
+	numbers := map[string]int{}
+	for _, p := range pods {
+		key := keyOf(p.Object, selected, known)
+		n, seen := numbers[key]
+		if !seen {
+			n = len(numbers)
+			numbers[key] = n
 		}
-		k.members = append(k.members, m)
-		k.left++
+		m.kinds = append(m.kinds, n)
 	}
-	return kinds, dependent
+	m.number = len(numbers)
+	return m
 }
 
-// dependsOnOthers reports whether the places of other pods may matter to the pod.
-func dependsOnOthers(pod *v1.Pod) bool {
+// Len returns the number of members.
+func (m *Members) Len() int { return len(m.pods) }
+
+// Unequal reports whether the members are of several kinds, or depend on one another. Otherwise the usual order finds a
+// placement if there is one.
+func (m *Members) Unequal() bool { return len(m.pods) > 1 && (m.number > 1 || m.dependent) }
+
+// Searchable reports whether a rehearsal knows all that matters to the members. It does not know the devices that
+// earlier members would take.
+func Searchable(pods []*cluster.Pod, extended func(pod *v1.Pod) bool) bool {
+	return !slices.ContainsFunc(pods, func(p *cluster.Pod) bool {
+		return len(p.Object.Spec.ResourceClaims) > 0 || extended(p.Object)
+	})
+}
+
+// DependsOnOthers reports whether the places of other pods may matter to the pod.
+func DependsOnOthers(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
 		len(pod.Spec.TopologySpreadConstraints) > 0 ||
 		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-			return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+			local := v1.VolumeSource{EmptyDir: v.EmptyDir}
+			return v.VolumeSource != local
 		})
 }
 
-// keyOf returns a text that is equal for pods that plugins treat alike. With labels their labels must be equal, too:
-// terms of other members may select them.
-func keyOf(pod *v1.Pod, labels bool) string {
-	type container struct {
-		Resources v1.ResourceRequirements
-		Ports     []v1.ContainerPort
-		Restart   *v1.ContainerRestartPolicy
-		Image     string
-	}
-	spec := pod.Spec
-	containers := func(list []v1.Container) (out []container) {
-		for i := range list {
-			c := &list[i]
-			out = append(out, container{c.Resources, c.Ports, c.RestartPolicy, c.Image})
+// split returns the kinds, in the order of their first members.
+func (m *Members) split() []*kind {
+	kinds := make([]*kind, m.number)
+	for i, p := range m.pods {
+		k := kinds[m.kinds[i]]
+		if k == nil {
+			pod := *p.Object
+			pod.Status.NominatedNodeName = ""
+			k = &kind{number: m.kinds[i], pod: &pod}
+			kinds[m.kinds[i]] = k
 		}
-		return out
+		k.members = append(k.members, p)
+		k.left++
 	}
-	key := struct {
-		Containers, Inits []container
-		Overhead          v1.ResourceList
-		Resources         *v1.ResourceRequirements
-		Selector          map[string]string
-		Affinity          *v1.Affinity
-		Tolerations       []v1.Toleration
-		Spread            []v1.TopologySpreadConstraint
-		Volumes           []v1.Volume
-		HostNetwork       bool
-		NodeName, Profile string
-		Labels            map[string]string
-	}{
-		containers(spec.Containers), containers(spec.InitContainers), spec.Overhead, spec.Resources, spec.NodeSelector,
-		spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints, claims(spec.Volumes), spec.HostNetwork,
-		spec.NodeName, spec.SchedulerName, nil,
+	return kinds
+}
+
+// selectedLabels returns the keys of the labels that members, and pods with required anti-affinity on nodes, select.
+// known is false if the nodes cannot be listed.
+func selectedLabels(pods []*cluster.Pod, nodes fwk.NodeInfoLister) (keys map[string]bool, known bool) {
+	keys = map[string]bool{}
+	add := func(selector *metav1.LabelSelector, more ...[]string) {
+		if selector != nil {
+			// any order: a set
+			for key := range selector.MatchLabels {
+				keys[key] = true
+			}
+			for _, e := range selector.MatchExpressions {
+				keys[e.Key] = true
+			}
+		}
+		for _, key := range slices.Concat(more...) {
+			keys[key] = true
+		}
 	}
-	if labels {
-		key.Labels = pod.Labels
+	for _, p := range pods {
+		for _, t := range p.Object.Spec.TopologySpreadConstraints {
+			add(t.LabelSelector, t.MatchLabelKeys)
+		}
+		for _, t := range requiredTerms(p.Object) {
+			add(t.LabelSelector, t.MatchLabelKeys, t.MismatchLabelKeys)
+		}
 	}
-	text, err := json.Marshal(key)
+	repelling, err := nodes.HavePodsWithRequiredAntiAffinityList()
+	if err != nil {
+		return nil, false
+	}
+	for _, info := range repelling {
+		for _, p := range info.GetPodsWithRequiredAntiAffinity() {
+			for _, t := range requiredTerms(p.GetPod()) {
+				add(t.LabelSelector, t.MatchLabelKeys, t.MismatchLabelKeys)
+			}
+		}
+	}
+	return keys, true
+}
+
+// requiredTerms returns the terms of a pod's required affinity and anti-affinity to pods.
+func requiredTerms(pod *v1.Pod) (terms []v1.PodAffinityTerm) {
+	a := pod.Spec.Affinity
+	if a != nil && a.PodAffinity != nil {
+		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if a != nil && a.PodAntiAffinity != nil {
+		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	return terms
+}
+
+// keyOf returns a text that is equal for pods of one kind. Only labels of the selected keys count, if they are known.
+func keyOf(pod *v1.Pod, selected map[string]bool, known bool) string {
+	spec := pod.Spec
+	spec.Containers, spec.InitContainers = unnamed(spec.Containers), unnamed(spec.InitContainers)
+	labels := maps.Clone(pod.Labels)
+	if known {
+		maps.DeleteFunc(labels, func(key, _ string) bool { return !selected[key] })
+	}
+	text, err := json.Marshal([]any{spec, labels})
 	if err != nil {
 		return string(pod.UID) // it is like no other
 	}
 	return string(text)
 }
 
-// claims returns the volumes that matter to scheduling.
-func claims(volumes []v1.Volume) (out []v1.Volume) {
-	for _, v := range volumes {
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			out = append(out, v)
-		}
+// unnamed returns containers without their names and images, which no filter reads.
+func unnamed(containers []v1.Container) []v1.Container {
+	out := slices.Clone(containers)
+	for i := range out {
+		out[i].Name, out[i].Image = "", ""
 	}
 	return out
+}
+
+// kind is members that plugins treat alike.
+type kind struct {
+	pod      *v1.Pod // the first of them, without a node
+	members  []*cluster.Pod
+	number   int
+	next     int     // how many of the members have a node
+	left     int     // how many are still to place and not given up
+	requests []int64 // by resource
+	dominant int64   // the largest part of a feasible node's free amount that a member requests, as a percentage
+
+	on    []use // by node
+	order []int // the feasible nodes that are not excluded, in the order in which they are tried
+	room  int64 // how many members these have room for, by their requests alone
+}
+
+// use says whether, and how well, a kind may use a node.
+type use struct {
+	feasible bool
+	excluded bool  // the kind does not use it in the branch under way
+	rest     int64 // what is left of it beside a member: a sum of the resources' percentages
+	takes    int64 // how many members it has room for, by their requests alone
+	part     int64 // the largest part of a free amount that a member requests, as a percentage
+}
+
+// useOf returns how a kind may use a feasible node now. Resources that the node does not offer do not limit it: the
+// filters passed it.
+func (s *Search) useOf(k *kind, node int) use {
+	u := use{feasible: true, takes: int64(len(k.members))}
+	for i, name := range s.resources {
+		offered, taken := cluster.AmountOn(s.nodes[node], name)
+		if offered == 0 || k.requests[i] == 0 {
+			continue
+		}
+		left := offered - taken
+		u.rest += cluster.Percent(left-k.requests[i], offered)
+		u.takes = min(u.takes, left/k.requests[i])
+		u.part = max(u.part, cluster.Percent(k.requests[i], max(1, left)))
+	}
+	u.takes = max(0, u.takes)
+	return u
+}
+
+// compare orders nodes: the one with the least room beside a member comes first, then the first of the cluster's list.
+func (k *kind) compare(a, b int) int { return cmp.Or(cmp.Compare(k.on[a].rest, k.on[b].rest), a-b) }
+
+// set replaces what a node is to the kind.
+func (k *kind) set(node int, now use) {
+	if was := k.on[node]; was.feasible && !was.excluded {
+		at, _ := slices.BinarySearchFunc(k.order, node, k.compare)
+		k.order, k.room = slices.Delete(k.order, at, at+1), k.room-was.takes
+	}
+	k.on[node] = now
+	if now.feasible && !now.excluded {
+		at, _ := slices.BinarySearchFunc(k.order, node, k.compare)
+		k.order, k.room = slices.Insert(k.order, at, node), k.room+now.takes
+	}
+}
+
+func (k *kind) exclude(node int) { u := k.on[node]; u.excluded = true; k.set(node, u) }
+func (k *kind) include(node int) { u := k.on[node]; u.excluded = false; k.set(node, u) }
+
+// free returns a node's free amount of a resource.
+func free(info fwk.NodeInfo, name v1.ResourceName) int64 {
+	offered, taken := cluster.AmountOn(info, name)
+	return offered - taken
+}
+
+// samePorts reports whether the same host ports are in use on two nodes.
+func samePorts(a, b fwk.NodeInfo) bool {
+	x, y := a.GetUsedPorts(), b.GetUsedPorts()
+	return maps.EqualFunc(x, y, func(p, q map[fwk.ProtocolPort]struct{}) bool { return maps.Equal(p, q) })
 }

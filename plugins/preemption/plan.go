@@ -10,6 +10,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/gangplan"
 )
 
 // A plan is a placement of a gang, or of the gangs that are admitted together, without some pods. plan_targets.go has
@@ -49,7 +50,8 @@ type plan struct {
 	heeding      bool // members take notice of other pods
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
 	replacements int
-	steps        int64    // of searches for members that are not alike
+	searches     bool     // if the usual order of the members fails, another one is searched for
+	searched     bool     // a search has placed the members; they keep these nodes
 	uncounted    bool     // the plan is made without counting, to be compared
 	wasCounted   bool     // how many have to go was counted
 	focus        []string // the nodes on which alone a member fits, by a count, sorted; nil: it is not known
@@ -124,14 +126,18 @@ func (pl *plan) make() bool {
 	if !enough || n == 0 && !pl.countsOnOthers() {
 		return false
 	}
-	if pl.shorten(n); (pl.alike || pl.nodesFirst && !pl.heeding) && !pl.fits() {
+	placed := pl.shorten(n)
+	if (pl.alike || pl.inPlace() && !pl.heeding) && !(placed && pl.fits()) {
 		pl.alike, pl.heeding, pl.focus = false, true, nil // a plugin minds where others are, whatever the members say
-		pl.shorten(n)
+		placed = pl.shorten(n)
 	}
 	if pl.nodesFirst && pl.replacements > maxReplacements {
 		pl.nodesFirst, pl.replacements = false, 0
 		n, _ = pl.fewest()
-		pl.shorten(n)
+		placed = pl.shorten(n)
+	}
+	if !placed || pl.searched && pl.replacements > maxReplacements {
+		return false // more pods might be victims than have to go
 	}
 	slices.SortFunc(pl.victims, pl.p.moreImportant)
 	return (len(pl.victims) > 0 || pl.countsOnOthers()) && BudgetOf(pl.ctx).Left() > 0 &&
@@ -157,7 +163,7 @@ func (pl *plan) fewest() (n int, enough bool) {
 	if highest == 0 || !pl.tryFirst(highest) {
 		return 0, false
 	}
-	for !pl.nodesFirst && lowest < highest {
+	for !pl.nodesFirst && !pl.searched && lowest < highest {
 		if middle := (lowest + highest) / 2; pl.tryFirst(middle) {
 			highest = middle
 		} else {
@@ -167,21 +173,27 @@ func (pl *plan) fewest() (n int, enough bool) {
 	return highest, true
 }
 
-// shorten places the members without the first n candidates, and takes back candidates that need not go.
-func (pl *plan) shorten(n int) {
+// shorten places the members without the first n candidates, and takes back candidates that need not go. It returns
+// false if the members find no place.
+func (pl *plan) shorten(n int) bool {
 	pl.startRehearsal(n)
 	defer pl.r.End()
-	if pl.placeAll() {
-		pl.takeBack()
+	if !pl.placeAll() {
+		return false
 	}
+	pl.takeBack()
+	return true
 }
+
+// inPlace reports whether the members keep their nodes while targets are put back.
+func (pl *plan) inPlace() bool { return pl.nodesFirst || pl.searched }
 
 // fits reports whether the members fit where the plan has them, one after the other.
 func (pl *plan) fits() bool {
-	planned, victims := pl.placed, pl.victims
+	planned, victims, searched := pl.placed, pl.victims, pl.searched
 	pl.startRehearsal(0)
 	defer pl.r.End()
-	pl.victims = victims
+	pl.victims, pl.searched = victims, searched
 	for _, u := range victims {
 		pl.remove(u)
 	}
@@ -205,24 +217,13 @@ func (pl *plan) compareMembers() {
 			if first == nil {
 				first, claims = m.Object, own
 			}
-			pl.heeding = pl.heeding || shared || dependsOnOthers(m.Object)
+			pl.heeding = pl.heeding || shared || gangplan.DependsOnOthers(m.Object)
 			pl.alike = pl.alike && similar(first, m.Object) && own == claims
 		}
 	}
 	affine, err := pl.p.handle.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
 	pl.heeding = pl.heeding || err != nil || len(affine) > 0
 	pl.alike = pl.alike && !pl.heeding
-}
-
-// dependsOnOthers reports whether the places of other pods may matter to the pod.
-func dependsOnOthers(pod *v1.Pod) bool {
-	a := pod.Spec.Affinity
-	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
-		len(pod.Spec.TopologySpreadConstraints) > 0 ||
-		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-			local := v1.VolumeSource{EmptyDir: v.EmptyDir}
-			return v.VolumeSource != local
-		})
 }
 
 // claimsOf returns the requests of the pod's claims. shared means that the devices of others on other nodes may matter

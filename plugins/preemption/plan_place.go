@@ -21,6 +21,7 @@ func (pl *plan) startRehearsal(n int) {
 		pl.r.Renew(node)
 	}
 	pl.placed, pl.victims = nil, slices.Clone(pl.candidates[:n])
+	pl.searches, pl.searched = true, false
 	for _, u := range pl.gone {
 		pl.removeFocused(u)
 	}
@@ -152,42 +153,43 @@ func (pl *plan) placeGang(g *cluster.Group, within []string) bool {
 		return true
 	}
 	pl.liftFrom(before)
-	return pl.searchFor(g, members, within)
+	return pl.searches && pl.searchFor(g, members, within)
 }
 
-// searchSteps bounds the steps of all searches of a plan, see package gangplan.
-const searchSteps = 20_000
-
-// searchFor places what g needs for its minimum in another order than by name, or nothing. Gangs with members
-// that keep their nodes are left to the usual order.
-func (pl *plan) searchFor(g *cluster.Group, members []*cluster.Pod, within []string) bool {
-	if counted := g.Gang(); counted.KeepsNodes() || pl.steps >= searchSteps || pl.alike ||
-		!gangplan.Unequal(members) || !gangplan.Searchable(members) {
+// searchFor places the members that g needs for its minimum in another order than by name, or nothing. Gangs with
+// members that keep their nodes, and gangs that are admitted with others, are left to the usual order.
+func (pl *plan) searchFor(g *cluster.Group, pods []*cluster.Pod, within []string) bool {
+	state := pl.p.view.State()
+	counted := g.Gang()
+	if counted.KeepsNodes() || pl.whole != nil || pl.alike ||
+		!gangplan.Searchable(pods, state.Devices().RequestsExtended) {
+		return false
+	}
+	members := gangplan.NewMembers(pods, state.NodeInfos())
+	if !members.Unequal() {
 		return false
 	}
 	if within = pl.focused(within); !slices.Equal(pl.within, within) {
 		pl.r.Limit(within)
 		pl.within = within
 	}
-	counted := g.Gang()
 	s := &gangplan.Search{
 		Rehearsal: pl.r,
-		Needed:    min(len(members), max(1, counted.LackingAnew())),
-		Limit:     searchSteps - pl.steps,
+		Needed:    min(members.Len(), max(1, counted.LackingAnew())),
 		Accepts: func(placed []gangplan.Place) bool {
 			pods := podsOf(pl.placed)
 			for _, each := range placed {
 				pods = append(pods, each.Pod)
 			}
-			return !pl.p.view.State().WantsMoreThan(g, pods)
+			return !state.WantsMoreThan(g, pods)
 		},
 	}
-	places, _, steps := s.Find(pl.ctx, members)
-	pl.steps += steps
+	places, _, _ := s.Find(pl.ctx, members)
 	for _, each := range places {
 		pl.placed = append(pl.placed, member{each.Pod, each.Node, within})
 	}
-	return len(places) > 0
+	pl.searched = len(places) > 0
+	return pl.searched
 }
 
 func podsOf(members []member) (pods []*cluster.Pod) {

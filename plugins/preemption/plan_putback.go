@@ -11,7 +11,8 @@ import (
 // takeBack puts every target back that need not go, the most important first, until none is left that could stay. Where
 // the nodes are chosen first, none could that was not put back at its turn.
 func (pl *plan) takeBack() {
-	if pl.nodesFirst && pl.heeding {
+	pl.searches = false
+	if pl.inPlace() && pl.heeding {
 		targets := slices.Clone(pl.victims)
 		slices.Reverse(targets)
 		pl.putBackTogether(targets)
@@ -24,7 +25,7 @@ func (pl *plan) takeBack() {
 				pl.victims = slices.DeleteFunc(pl.victims, func(v *target) bool { return v == u })
 			}
 		}
-		if pl.alike || pl.nodesFirst || len(pl.victims) == kept {
+		if pl.alike || pl.inPlace() || len(pl.victims) == kept {
 			return
 		}
 	}
@@ -32,7 +33,7 @@ func (pl *plan) takeBack() {
 
 // putBack puts the target back if the members still fit then.
 func (pl *plan) putBack(u *target) bool {
-	if pl.alike || pl.nodesFirst {
+	if pl.alike || pl.inPlace() {
 		return pl.putBackHere(u)
 	}
 	if pl.replacements++; pl.replacements > maxReplacements {
@@ -122,7 +123,7 @@ func (pl *plan) putBackHere(u *target) bool {
 
 // elsewhere returns another node for a member that must leave its own, "" for none.
 func (pl *plan) elsewhere(m member) string {
-	if pl.nodesFirst {
+	if pl.inPlace() {
 		return ""
 	}
 	return pl.search(m.pod, m.within)
