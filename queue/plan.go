@@ -31,6 +31,12 @@ func (q *Queue) Plan(key Key, order []types.UID) {
 	q.Activate(key)
 }
 
+// Planned reports whether the next attempt, or the one under way, has a plan for the pod.
+func (q *Queue) Planned(uid types.UID) bool {
+	m := q.byUID[uid]
+	return m != nil && m.turn > 0
+}
+
 // PlannedAttempts returns how many attempts of the entity in a row began with a plan, the one that comes next included.
 func PlannedAttempts(e *Entity) int { return e.plan.attempts }
 

@@ -53,6 +53,9 @@ func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 	if d, ok := m.ask(e, trace); ok {
 		return d, true
 	}
+	if d, ok := (gangPlans{m}).decideBefore(e, m.cluster.Pods().Get(next.UID)); ok {
+		return d, true
+	}
 	return newCycle(m, next, trace).run(), true
 }
 

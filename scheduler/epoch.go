@@ -117,7 +117,7 @@ func (m *Machine) configure(data []byte) error {
 
 // planLanes makes the Planner of the profiles' lanes, and what it asks.
 func (m *Machine) planLanes(profiles []*framework.Profile, table *room.Table, check *roomCheck) {
-	m.topology = &topology{cluster: m.cluster, table: table, now: m.Now, guard: m.guard}
+	m.topology = &topology{cluster: m.cluster, nominated: m.nominated, table: table, now: m.Now, guard: m.guard}
 	var lanes []backfill.Lane
 	for _, prof := range profiles {
 		if lane, ok := plannedLane(prof); ok {

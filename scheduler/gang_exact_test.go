@@ -4,16 +4,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
-	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/plugins"
@@ -26,11 +29,13 @@ func TestAGangIsPlacedIfAndOnlyIfAPlacementExists(t *testing.T) {
 	feasible, usual := 0, 0
 	for seed := range uint64(fixedseed.Of(10_000, 500)) {
 		w := newExactWorld(seed)
-		want := w.placeable()
+		want := w.placeable(w.enough)
 		placed, planned := w.schedule(t)
-		if want != (placed >= w.minimum) {
-			t.Errorf("seed %d: placed %d of the %d members needed, an exact search finds a placement: %v\n%s",
-				seed, placed, w.minimum, want, w)
+		if want != w.enough(placed) {
+			t.Errorf("seed %d: placed %v members, an exact search finds a placement: %v\n%s", seed, placed, want, w)
+		}
+		if all := w.placeable(w.all); all != w.all(placed) {
+			t.Errorf("seed %d: placed %v members, an exact search places all: %v\n%s", seed, placed, all, w)
 		}
 		if want {
 			feasible++
@@ -50,10 +55,16 @@ type exactWorld struct {
 	nodes   []exactNode
 	kinds   []exactKind
 	members []int // the kind of each member
-	minimum int
+
+	gangs   []int // the gang of each member
+	minima  []int // by gang
+	needed  int   // how many gangs are admitted together
+	oneZone bool  // all members must be in one zone
 
 	priority int32 // of the members; pods on nodes have 0
-	victims  int   // how many pods schedule has evicted
+	// evicts is called for each decision with victims, before they go.
+	evicts  func(d *eventlog.Decision)
+	victims int // how many pods schedule has evicted
 }
 
 type exactNode struct {
@@ -61,6 +72,8 @@ type exactNode struct {
 	zone      string
 	ssd, bad  bool // it has the label disk=ssd; it has a taint
 	repels    int  // the kind that a pod on it must not be beside, -1 for none
+
+	pods []int // further pods on it, by the CPUs that they request; used counts them
 }
 
 type exactKind struct {
@@ -112,12 +125,52 @@ func newExactWorld(seed uint64) *exactWorld {
 	for range 2 + r.IntN(7) {
 		w.members = append(w.members, r.IntN(kinds))
 	}
-	w.minimum = len(w.members)
-	if r.IntN(4) == 0 {
-		w.minimum = 1 + r.IntN(len(w.members))
+	w.gangs, w.minima, w.needed = make([]int, len(w.members)), []int{0}, 1
+	switch r.IntN(4) {
+	case 0:
+		w.oneZone = true
+	case 1:
+		w.minima = make([]int, min(len(w.members), 2+r.IntN(2)))
+		w.needed = 1 + r.IntN(len(w.minima))
+		for i := range w.members {
+			w.gangs[i] = i % len(w.minima)
+		}
+	}
+	for i, size := range w.sizes() {
+		w.minima[i] = size
+		if size > 0 && r.IntN(4) == 0 {
+			w.minima[i] = 1 + r.IntN(size)
+		}
 	}
 	return w
 }
+
+// sizes returns the number of members of each gang.
+func (w *exactWorld) sizes() []int {
+	sizes := make([]int, len(w.minima))
+	for _, g := range w.gangs {
+		sizes[g]++
+	}
+	return sizes
+}
+
+// enough reports whether gangs may be admitted with so many members on nodes. None of them may have fewer than its
+// minimum.
+func (w *exactWorld) enough(placed []int) bool {
+	complete := 0
+	for g, n := range placed {
+		if n > 0 && n < w.minima[g] {
+			return false
+		}
+		if n > 0 {
+			complete++
+		}
+	}
+	return complete >= w.needed
+}
+
+// all reports whether all members are on nodes.
+func (w *exactWorld) all(placed []int) bool { return slices.Equal(placed, w.sizes()) }
 
 func (w *exactWorld) String() string {
 	var b strings.Builder
@@ -127,47 +180,58 @@ func (w *exactWorld) String() string {
 	for i, k := range w.kinds {
 		fmt.Fprintf(&b, "kind %d %+v\n", i, k)
 	}
-	fmt.Fprintf(&b, "members %v, minimum %d", w.members, w.minimum)
+	fmt.Fprintf(&b, "members %v of gangs %v, minima %v, %d gangs needed, in one zone: %t", w.members, w.gangs, w.minima,
+		w.needed, w.oneZone)
 	return b.String()
 }
 
-// placeable reports whether the minimum can be placed in some order, with every rule fulfilled in that order. It visits
-// every state that some order leads to.
-func (w *exactWorld) placeable() bool {
-	left := make([]int, len(w.kinds))
-	for _, k := range w.members {
-		left[k]++
+// placeable reports whether enough members can be placed in some order, with every rule fulfilled in that order. It
+// visits every state that some order leads to.
+func (w *exactWorld) placeable(enough func(placed []int) bool) bool {
+	left := make([][]int, len(w.minima)) // by gang and kind
+	for g := range left {
+		left[g] = make([]int, len(w.kinds))
+	}
+	for i, k := range w.members {
+		left[w.gangs[i]][k]++
 	}
 	on := make([][]int, len(w.nodes)) // by node, the number of members of each kind
 	for i := range on {
 		on[i] = make([]int, len(w.kinds))
 	}
+	placed := make([]int, len(w.minima))
 	seen := map[string]bool{}
-	var visit func(placed int) bool
-	visit = func(placed int) bool {
-		if placed >= w.minimum {
+	var visit func(zone string) bool
+	visit = func(zone string) bool {
+		if enough(placed) {
 			return true
 		}
-		key := fmt.Sprint(on)
+		key := fmt.Sprint(on, left)
 		if seen[key] {
 			return false
 		}
 		seen[key] = true
-		for k := range w.kinds {
-			for n := range w.nodes {
-				if left[k] == 0 || !w.takes(on, n, k) {
-					continue
-				}
-				left[k], on[n][k] = left[k]-1, on[n][k]+1
-				found := visit(placed + 1)
-				if left[k], on[n][k] = left[k]+1, on[n][k]-1; found {
-					return true
+		for n := range w.nodes {
+			if w.oneZone && zone != "" && w.nodes[n].zone != zone {
+				continue
+			}
+			for g := range left {
+				for k := range w.kinds {
+					if left[g][k] == 0 || !w.takes(on, n, k) {
+						continue
+					}
+					left[g][k], on[n][k], placed[g] = left[g][k]-1, on[n][k]+1, placed[g]+1
+					found := visit(w.nodes[n].zone)
+					left[g][k], on[n][k], placed[g] = left[g][k]+1, on[n][k]-1, placed[g]-1
+					if found {
+						return true
+					}
 				}
 			}
 		}
 		return false
 	}
-	return visit(0)
+	return visit("")
 }
 
 // takes reports whether a node takes one more member of a kind.
@@ -205,13 +269,13 @@ func (w *exactWorld) takes(on [][]int, n, k int) bool {
 	return kind.together < 0 || close || !some && kind.together == k
 }
 
-// schedule returns how many members get a node, and whether a plan was needed.
-func (w *exactWorld) schedule(t *testing.T) (placed int, planned bool) {
-	m := scheduler.New(plugins.NewRegistry())
+// schedule returns how many members of each gang get a node, and whether a plan was needed.
+func (w *exactWorld) schedule(t *testing.T) (placed []int, planned bool) {
+	m, now := scheduler.New(plugins.NewRegistry()), time.Unix(1_700_000_000, 0)
 	apply := func(p eventlog.Payload) {
 		t.Helper()
 		if err := m.Apply(eventlog.Entry{Seq: m.Seq() + 1, Epoch: 1,
-			Time: eventlog.TimeOf(time.Unix(1_700_000_000, 0)), Payload: p}); err != nil {
+			Time: eventlog.TimeOf(now), Payload: p}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,42 +301,82 @@ func (w *exactWorld) schedule(t *testing.T) (placed int, planned bool) {
 		node.Status.Allocatable = cpus(n.cpu)
 		node.Status.Allocatable[v1.ResourcePods] = resource.MustParse("99")
 		put(eventlog.Nodes, node)
-		if n.used > 0 || n.repels >= 0 {
-			put(eventlog.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "on-" + name},
-				Spec: v1.PodSpec{NodeName: name, SchedulerName: "other", Containers: []v1.Container{
-					{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(n.used)}}},
+		on := func(name string, cpu, repels int) {
+			put(eventlog.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+				Spec: v1.PodSpec{NodeName: node.Name, SchedulerName: "other", Containers: []v1.Container{
+					{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(cpu)}}},
 					Affinity: &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
-						RequiredDuringSchedulingIgnoredDuringExecution: kindTerms(n.repels, byHost)}}}})
+						RequiredDuringSchedulingIgnoredDuringExecution: kindTerms(repels, byHost)}}}})
+		}
+		rest := n.used
+		for j, cpu := range n.pods {
+			on(podName(i, j), cpu, -1)
+			rest -= cpu
+		}
+		if rest > 0 || n.repels >= 0 {
+			on("on-"+name, rest, n.repels)
 		}
 	}
-	put(eventlog.XPodGroups, &xscheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
-		Spec: xscheduling.PodGroupSpec{MinMember: int32(w.minimum)}})
+	w.declare(put)
 	for i, k := range w.members {
 		put(eventlog.Pods, w.pod(i, k, cpus))
 	}
-	given := map[types.UID]bool{}
+	placed = make([]int, len(w.minima))
 	for range 500 {
 		d, ok := m.Decide(nil)
 		if !ok {
-			return len(given), planned
+			return placed, planned
 		}
 		for _, uid := range slices.Concat(d.Allowed, []types.UID{d.UID}) {
 			if uid != d.UID || d.Outcome == eventlog.Scheduled {
-				given[uid] = true
+				i, _ := strconv.Atoi(strings.TrimPrefix(string(uid), "m"))
+				placed[w.gangs[i]]++
 			}
 		}
 		planned = planned || d.Plan.Result == eventlog.PlanFound
-		w.victims += len(d.Victims)
 		apply(&d)
+		if w.victims += len(d.Victims); w.evicts == nil || len(d.Victims) == 0 {
+			continue
+		}
+		w.evicts(&d)
+		for _, uid := range d.Victims {
+			apply(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ns", Name: string(uid), UID: uid})
+		}
+		now = now.Add(time.Minute) // longer than the gang's backoff
+		apply(&eventlog.Tick{})
 	}
 	t.Fatalf("it decides on and on:\n%s", w)
-	return 0, false
+	return nil, false
 }
+
+// declare puts the gangs, and the composite above several.
+func (w *exactWorld) declare(put func(eventlog.Resource, eventlog.Object)) {
+	if len(w.minima) > 1 {
+		c := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "all"}}
+		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(w.needed)}
+		put(eventlog.CompositePodGroups, c)
+	}
+	for i, minimum := range w.minima {
+		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: gangName(i)}}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(max(1, minimum))}
+		if len(w.minima) > 1 {
+			g.Spec.ParentCompositePodGroupName = ptr.To("all")
+		}
+		if w.oneZone {
+			g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+				Topology: []schedulingv1beta1.TopologyConstraint{{Key: byZone}}}
+		}
+		put(eventlog.PodGroups, g)
+	}
+}
+
+func gangName(i int) string { return fmt.Sprintf("g%d", i) }
 
 func (w *exactWorld) pod(i, k int, cpus func(int) v1.ResourceList) *v1.Pod {
 	kind := w.kinds[k]
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("m%d", i), Labels: map[string]string{
-		"kind": fmt.Sprint(k), "scheduling.x-k8s.io/pod-group": "g"}}}
+		"kind": fmt.Sprint(k)}}}
+	p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: ptr.To(gangName(w.gangs[i]))}
 	p.Spec.SchedulerName, p.Spec.Priority = "default-scheduler", &w.priority
 	p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(kind.cpu)}}}
 	if kind.port {
@@ -307,7 +411,7 @@ func kindTerms(kind int, by string) []v1.PodAffinityTerm {
 // for the second member. In the usual order the first member would take that one.
 func TestAGangOfUnequalMembersEvictsNoMoreThanItNeeds(t *testing.T) {
 	w := &exactWorld{kinds: []exactKind{{cpu: 2, apart: -1, together: -1}, {cpu: 8, apart: -1, together: -1}},
-		members: []int{0, 1}, minimum: 2, priority: 1}
+		members: []int{0, 1}, gangs: []int{0, 0}, minima: []int{2}, needed: 1, priority: 1}
 	for i := range 1000 {
 		n := exactNode{cpu: 4, used: 4, zone: "a", repels: -1}
 		if i == 0 {
@@ -329,10 +433,10 @@ func TestNodesThatOnlyLookEqualAreAllTried(t *testing.T) {
 		nodes: []exactNode{node(true, false), node(false, false), node(true, true), node(true, true)},
 		kinds: []exactKind{{cpu: 4, apart: -1, together: -1},
 			{cpu: 4, ssd: true, tolerates: true, apart: -1, together: -1}},
-		members: []int{0, 1, 1, 1},
-		minimum: 4,
+		members: []int{0, 1, 1, 1}, gangs: make([]int, 4),
+		minima: []int{4}, needed: 1,
 	}
-	if placed, planned := w.schedule(t); placed != 4 || !planned || !w.placeable() {
-		t.Errorf("placed %d, planned %t; an exact search finds a placement: %t", placed, planned, w.placeable())
+	if placed, planned := w.schedule(t); !w.all(placed) || !planned || !w.placeable(w.all) {
+		t.Errorf("placed %v, planned %t; an exact search finds a placement: %t", placed, planned, w.placeable(w.all))
 	}
 }

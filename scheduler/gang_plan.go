@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -21,103 +23,249 @@ const maxPlans = 3
 // gangPlans searches for plans in the state of a Machine.
 type gangPlans struct{ *Machine }
 
-// planGang searches for nodes for all members of the pod's gang if its refusal ends the attempt on the gang. It writes
-// the result into the decision. If there is a placement, it nominates the members to their nodes, and nobody is
-// preempted.
+// planGang searches for nodes for all members of the pod's unit if its refusal ends the attempt on it. It writes the
+// result into the decision. If there is a placement, it nominates the members to their nodes, and nobody is preempted.
 func (c *cycle) planGang(placement framework.Placement) {
-	p := c.m.cluster.Pods().Get(c.pod.UID)
-	pods := gangPlans{c.m}.members(p, placement)
-	if len(pods) < 2 || !gangplan.Searchable(pods, c.m.cluster.Devices().RequestsExtended) {
+	m, p := gangPlans{c.m}, c.m.cluster.Pods().Get(c.pod.UID)
+	whole := placement.Statuses.Get("").Plugin() == coscheduling.Name
+	if !m.plannable(p) || !m.endsAttempt(p.Group, whole) || whole && m.lacks(p.Group) {
 		return
 	}
-	members := gangplan.NewMembers(pods, c.m.cluster.NodeInfos())
-	if !members.Unequal() {
+	u := gangplan.NewUnit(c.m.cluster, p.Group)
+	members := m.members(u)
+	if members == nil || u.NonStrict() {
 		return
 	}
-	places, plan := gangPlans{c.m}.search(c.profile, p.Group, members)
-	defer func() { c.d.Plan = plan }()
-	if plan.Result != eventlog.PlanFound {
-		return
+	places, plan := m.search(c.profile, p.Group, members, false)
+	if plan.Result == eventlog.PlanFound {
+		preemption.LeaveOut(c.state)
+		c.d.Nominated = ""
+		m.nominate(&c.d, p, places)
+		plan.Order = orderOf(places)
 	}
-	preemption.LeaveOut(c.state)
-	c.d.Nominated = ""
-	planned := map[types.UID]bool{}
-	for _, each := range places {
-		uid := each.Pod.Object.UID
-		plan.Order = append(plan.Order, uid)
-		planned[uid] = true
-		if uid == c.pod.UID {
-			c.d.Nominated = each.Node
-		} else {
-			c.d.Nominations = append(c.d.Nominations, eventlog.Nomination{UID: uid, Node: each.Node})
-		}
-	}
-	for _, m := range p.Group.Members() {
-		if uid := m.Object.UID; !planned[uid] && uid != c.pod.UID && c.m.nominated.nodeOf(uid) != "" {
-			c.d.Nominations = append(c.d.Nominations, eventlog.Nomination{UID: uid})
-		}
-	}
+	c.d.Plan = plan
 }
 
-// members returns the members of the pod's gang that are to be placed, if the pod's refusal ends the attempt on
-// the gang; nil otherwise. Gangs that are admitted with others are not planned, nor are gangs whose profile does not
-// filter by resources.
-func (m gangPlans) members(p *cluster.Pod, placement framework.Placement) []*cluster.Pod {
-	g := p.Group
-	if g == nil || m.entities.keyOf(p).Type != fwk.PodGroupKeyType || g.Composite() != nil || len(g.Unit()) != 1 ||
-		g.NonStrict() || !g.Declared() || !m.profiles.roomChecked[p.Object.Spec.SchedulerName] {
-		return nil
+// decideBefore decides to begin the attempt on an entity with a plan for all its members, if its minimum leaves some
+// out. The order of the names might place the minimum where no other member fits beside it. There is no plan if that
+// order places all members, or if the search finds no place for all of them. Gangs of the mode NonStrict keep the nodes
+// that they find, so they get a plan for the minimum as well.
+func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.Decision, ok bool) {
+	if e.State() == queue.InFlight || !m.plannable(pod) || m.lacks(pod.Group) {
+		return d, false
 	}
-	if placement.Statuses.Get("").Plugin() == coscheduling.Name {
-		return nil
+	u := gangplan.NewUnit(m.cluster, pod.Group)
+	if len(u.Pods) < 2 || !u.Elastic() {
+		return d, false
+	}
+	members := m.members(u)
+	if members == nil {
+		return d, false
+	}
+	limits := m.limits(pod.Group, u)
+	profile := m.profiles.of(pod.Object)
+	refused, few := m.rehearse(profile, pod.Group, u, limits)
+	if refused == nil {
+		return d, false
+	}
+	places, plan := m.search(profile, pod.Group, members, true)
+	if plan.Result != eventlog.PlanFound && few && u.NonStrict() {
+		places, plan = m.search(profile, pod.Group, members, false)
+	}
+	if plan.Result != eventlog.PlanFound {
+		return d, false
+	}
+	d = m.decisionOn(pod)
+	d.Outcome = eventlog.Unschedulable
+	d.Rejections = addRejection(nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf(
+		"in the order of the names pod %s finds no node; another order places %d of %d members",
+		refused.Object.Name, len(places), len(u.Pods))).WithPlugin(coscheduling.Name))
+	m.nominate(&d, pod, places)
+	plan.Order = orderOf(places)
+	d.Plan = plan
+	m.topology.note(&d, pod)
+	return d, true
+}
+
+// plannable reports whether attempts on the pod's unit may begin with a plan. Gangs whose profile does not filter by
+// resources get none, nor do gangs that are admitted together if one of them must stay within a domain.
+func (m gangPlans) plannable(p *cluster.Pod) bool {
+	g := p.Group
+	if g == nil || m.entities.keyOf(p).Type == fwk.PodKeyType || !g.Declared() ||
+		!m.profiles.roomChecked[p.Object.Spec.SchedulerName] {
+		return false
+	}
+	if unit := g.Unit(); len(unit) > 1 {
+		for _, each := range unit {
+			if each.HasTopology() || !each.Declared() {
+				return false
+			}
+		}
 	}
 	e := m.queue.Find(p.Object.UID)
-	if e == nil || queue.PlannedAttempts(e) >= maxPlans {
-		return nil
-	}
-	u := m.waits.tally(g)
-	if u.OwnSuffices(gang.Free) {
-		return nil
-	}
-	if u.OwnGang().Fail(); u.OwnSuffices(gang.Possible) {
-		return nil // the attempt continues with the members that are left
-	}
-	return m.cluster.Gangs().Placeable(g)
+	return e != nil && queue.PlannedAttempts(e) < maxPlans
 }
 
-// search searches for nodes for members of a gang, in a rehearsal in which waiting members have left their nodes.
+// endsAttempt reports whether the refusal of the member whose cycle is running ends the attempt on its unit. whole says
+// that its gang is refused as a whole.
+func (m gangPlans) endsAttempt(g *cluster.Group, whole bool) bool {
+	u := m.waits.tally(g)
+	if u.OwnSuffices(gang.Free) {
+		return false
+	}
+	u.OwnGang().Fail()
+	return (whole || !u.OwnSuffices(gang.Possible)) && u.EndsAttempt()
+}
+
+// lacks reports whether the cluster as a whole has too little free for the minimum.
+func (m gangPlans) lacks(g *cluster.Group) bool {
+	if c := g.Composite(); c != nil {
+		_, lacks := m.cluster.LacksTogether(c)
+		return lacks
+	}
+	_, lacks := m.cluster.Lacks(g)
+	return lacks
+}
+
+// members returns the members of a unit by kind, nil if a search would find nothing that the usual order does not.
+func (m gangPlans) members(u *gangplan.Unit) *gangplan.Members {
+	if len(u.Pods) < 2 || !gangplan.Searchable(u.Pods, m.cluster.Devices().RequestsExtended) {
+		return nil
+	}
+	members := gangplan.NewMembers(u)
+	// A domain is chosen for the minimum. Another one may have room for all members, also if they are equal.
+	if !members.Unequal() && !(u.Elastic() && u.Pods[0].Group.HasTopology()) {
+		return nil
+	}
+	return members
+}
+
+// limits returns the lists of nodes to which a search for a place for all members may be limited, nil for all nodes.
+// The first is the domain that the usual order would try. Members that keep their nodes leave no choice, nor do domains
+// of composites.
+func (m gangPlans) limits(g *cluster.Group, u *gangplan.Unit) (limits [][]string) {
+	if !g.HasTopology() {
+		return [][]string{nil}
+	}
+	first := ""
+	if d, why := m.topology.domainOf(g); why == "" {
+		limits = append(limits, m.topology.limitTo(d, why).Nodes)
+		if d != nil {
+			first = d.key()
+		}
+	}
+	required, _ := g.Topology()
+	if len(required) == 0 || g.HasTopologyAbove() || u.KeepsNodes() {
+		return limits
+	}
+	for _, d := range m.topology.domainsBy(required) {
+		if d.key() != first {
+			limits = append(limits, d.names)
+		}
+	}
+	return limits
+}
+
+// begin begins a rehearsal in which the members of a unit that give their nodes back have done so.
+func (m gangPlans) begin(profile *framework.Profile, g *cluster.Group, u *gangplan.Unit) *framework.Rehearsal {
+	m.guard.check("a plan for a gang")
+	ours := map[types.UID]bool{}
+	for _, each := range g.Unit() {
+		for _, p := range each.Members() {
+			ours[p.Object.UID] = true
+		}
+	}
+	r := profile.Handle().Rehearse(coscheduling.Name, ours)
+	for _, p := range u.Returning() {
+		_ = r.RemovePod(p.Info()) // on a node that is gone it holds nothing
+	}
+	return r
+}
+
+// search searches for nodes for members of a unit, in one domain after the other. It finds None only if no domain has a
+// placement.
 func (m gangPlans) search(
 	profile *framework.Profile,
 	g *cluster.Group,
 	members *gangplan.Members,
-) ([]gangplan.Place, eventlog.Plan) {
-	m.guard.check("a plan for a gang")
-	ours := map[types.UID]bool{}
-	for _, each := range g.Members() {
-		ours[each.Object.UID] = true
-	}
-	r := profile.Handle().Rehearse(coscheduling.Name, ours)
+	all bool,
+) (places []gangplan.Place, plan eventlog.Plan) {
+	u := members.Unit()
+	limits := m.limits(g, u)
+	r := m.begin(profile, g, u)
 	defer r.End()
-	if g.HasTopology() {
-		d, why := m.topology.domainOf(g)
-		if limit := m.topology.limitTo(d, why); limit.Limited {
-			r.Limit(limit.Nodes)
+	spent := int64(0)
+	for _, limit := range limits {
+		r.Limit(limit)
+		s := &gangplan.Search{Rehearsal: r, All: all, Spent: spent}
+		places, result, steps := s.Find(m.ctx, members)
+		plan.Steps, spent = plan.Steps+steps, s.Spent
+		switch {
+		case result == eventlog.PlanFound:
+			plan.Result = result
+			return places, plan
+		case result == eventlog.PlanUnknown || plan.Result == 0:
+			plan.Result = result
 		}
 	}
-	for _, each := range g.Members() {
-		if each.Stage == cluster.Waiting {
-			_ = r.RemovePod(each.Info()) // on a node that is gone it holds nothing
+	return nil, plan
+}
+
+// rehearse places the members of a unit in the usual order, in the first of the domains. refused is the first one
+// without a node, nil if there is none. few says that too few members have nodes.
+func (m gangPlans) rehearse(
+	profile *framework.Profile,
+	g *cluster.Group,
+	u *gangplan.Unit,
+	limits [][]string,
+) (refused *cluster.Pod, few bool) {
+	if len(limits) == 0 {
+		return u.Pods[0], true
+	}
+	r := m.begin(profile, g, u)
+	defer r.End()
+	r.Limit(limits[0])
+	var places []gangplan.Place
+	for _, p := range u.Pods {
+		as := *p.Object
+		as.Status.NominatedNodeName = ""
+		node := r.Place(m.ctx, &as).Node
+		if node == "" || r.AddPod(p.InfoOn(node)) != nil {
+			if refused == nil {
+				refused = p
+			}
+			continue
+		}
+		places = append(places, gangplan.Place{Pod: p, Node: node})
+	}
+	return refused, !u.Enough(places)
+}
+
+// nominate nominates the members of a plan to their nodes, and takes the nominations of the others.
+func (m gangPlans) nominate(d *eventlog.Decision, pod *cluster.Pod, places []gangplan.Place) {
+	own := pod.Object.UID
+	planned := map[types.UID]bool{}
+	for _, each := range places {
+		uid := each.Pod.Object.UID
+		planned[uid] = true
+		if uid == own {
+			d.Nominated = each.Node
+		} else {
+			d.Nominations = append(d.Nominations, eventlog.Nomination{UID: uid, Node: each.Node})
 		}
 	}
-	counted := g.Gang()
-	s := &gangplan.Search{Rehearsal: r, Needed: min(members.Len(), max(1, counted.LackingAnew()))}
-	s.Accepts = func(placed []gangplan.Place) bool {
-		var pods []*cluster.Pod
-		for _, each := range placed {
-			pods = append(pods, each.Pod)
+	for _, g := range pod.Group.Unit() {
+		for _, p := range g.Members() {
+			if uid := p.Object.UID; !planned[uid] && uid != own && m.nominated.nodeOf(uid) != "" {
+				d.Nominations = append(d.Nominations, eventlog.Nomination{UID: uid})
+			}
 		}
-		return !m.cluster.WantsMoreThan(g, pods)
 	}
-	places, result, steps := s.Find(m.ctx, members)
-	return places, eventlog.Plan{Result: result, Steps: steps}
+}
+
+func orderOf(places []gangplan.Place) (order []types.UID) {
+	for _, each := range places {
+		order = append(order, each.Pod.Object.UID)
+	}
+	return order
 }

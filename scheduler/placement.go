@@ -191,6 +191,9 @@ func (p *placement) domainFor(l level, within *domain) (d *domain, why string) {
 		p.heldNone = p.heldNone || why != ""
 		return d, why
 	}
+	if d := p.plannedIn(l, domains); d != nil {
+		return d, ""
+	}
 	if len(domains) == 0 {
 		return nil, fmt.Sprintf("%s must stay within one %s, and no node%s has that label", l,
 			strings.Join(labels, ", "), within.where())
@@ -225,6 +228,25 @@ func (d *domain) path() string {
 		return ""
 	}
 	return d.key()
+}
+
+// plannedIn returns the domain of the gang's plan, nil if it has none.
+func (p *placement) plannedIn(l level, domains []*domain) *domain {
+	if l.gang == nil {
+		return nil
+	}
+	for _, m := range l.gang.Members() {
+		at, known := p.at[p.nominated.nodeOf(m.Object.UID)]
+		if !known || !p.queue.Planned(m.Object.UID) {
+			continue
+		}
+		for _, d := range domains {
+			if slices.Contains(d.indexes, at) {
+				return d
+			}
+		}
+	}
+	return nil
 }
 
 // holdingOf returns the domain in which members below the level have nodes. held is false if no member has a node. If

@@ -9,6 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
+	"github.com/rollcall-sched/rollcall/internal/gangplan"
 	"github.com/rollcall-sched/rollcall/internal/room"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -77,7 +78,7 @@ func (r *roomCheck) hasForAll(e *queue.Entity) bool {
 			return false
 		}
 		if g.HasTopology() {
-			if _, why := r.topology.domainOf(g); why != "" {
+			if _, why := r.topology.domainOf(g); why != "" && !r.maySearch(g) {
 				return false
 			}
 		}
@@ -204,4 +205,14 @@ func (r *roomCheck) podMayPreempt(e *queue.Entity) bool {
 	}
 	below, known := r.profiles.victimsBelow(e)
 	return !known || r.cluster.LowestPriority() < below
+}
+
+// maySearch reports whether a gang may have a plan in a domain for which topology.domainOf finds no room: it counts the
+// members that find a node one after the other.
+func (r *roomCheck) maySearch(g *cluster.Group) bool {
+	if required, _ := g.Topology(); len(required) == 0 || g.HasTopologyAbove() {
+		return false
+	}
+	u := gangplan.NewUnit(r.cluster, g)
+	return !u.KeepsNodes() && gangplan.NewMembers(u).Unequal()
 }

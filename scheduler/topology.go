@@ -18,11 +18,12 @@ import (
 
 // topology searches for the domains of gangs, and keeps which of them an attempt has failed in (cluster.Group.Avoids).
 type topology struct {
-	cluster *cluster.State
-	queue   *queue.Queue
-	table   *room.Table
-	now     func() eventlog.Time
-	guard   *searchGuard
+	cluster   *cluster.State
+	queue     *queue.Queue
+	nominated *nominations
+	table     *room.Table
+	now       func() eventlog.Time
+	guard     *searchGuard
 }
 
 // domain is the nodes that have the same value of each of some labels.

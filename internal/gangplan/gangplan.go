@@ -31,6 +31,9 @@ import (
 const (
 	// maxSteps is the number of steps that a search may take after it has filtered all nodes once for each kind.
 	maxSteps = 10_000
+	// maxDependentSteps is maxSteps for members that depend on one another: all nodes are filtered again after each
+	// member.
+	maxDependentSteps = 50_000
 	// maxFirstSteps bounds these first steps, the number of nodes times the number of kinds. Beyond it nothing is
 	// searched.
 	maxFirstSteps = 200_000
@@ -45,20 +48,23 @@ type Search struct {
 	// Rehearsal is the world without the members. The search adds members to it, and takes them off again unless it
 	// has found a placement.
 	Rehearsal *framework.Rehearsal
-	// Needed is the number of members to place, at most all of them.
-	Needed int
-	// Accepts reports whether the placed members are enough; nil for a gang to which only their number matters. Its
-	// answer must be the same for members of the same kinds.
-	Accepts func(placed []Place) bool
+	// All: only a placement of all members will do.
+	All bool
+	// Spent are the steps that count toward the limit: those of earlier searches for the same members, and after Find
+	// also its own.
+	Spent int64
 
 	ctx       context.Context
+	unit      *Unit
+	counts    []int // by gang: its placed members
+	lefts     []int // by gang: its members that are still to place and are not given up
 	kinds     []*kind
 	resources []v1.ResourceName
 	names     []string       // of the nodes that a kind may use, in the order of the cluster's list
 	nodes     []fwk.NodeInfo // as they are now, by their index in names
 	seen      map[string]bool
 	placed    []Place
-	left      int // members of all kinds that are still to place and are not given up
+	left      int // the sum of lefts
 	dependent bool
 	steps     int64
 	compares  int64
@@ -76,13 +82,18 @@ type Place struct {
 // Find searches for nodes. The places are in an order in which every filter passes; nil if there are none. The result
 // says whether that is certain. steps counts the Filter calls of one kind on one node.
 func (s *Search) Find(ctx context.Context, members *Members) (_ []Place, _ eventlog.PlanResult, steps int64) {
-	s.ctx, s.left, s.seen = ctx, len(members.pods), map[string]bool{}
+	s.ctx, s.unit, s.seen = ctx, members.unit, map[string]bool{}
+	s.left, s.lefts, s.counts = len(s.unit.Pods), slices.Clone(s.unit.sizes), make([]int, len(s.unit.sizes))
 	s.kinds, s.dependent = members.split(), members.dependent
-	s.resources = room.ResourcesOf(members.pods)
+	s.resources = room.ResourcesOf(s.unit.Pods)
 	if !s.begin() {
 		return nil, eventlog.PlanUnknown, s.steps
 	}
-	s.limit = s.steps + maxSteps
+	s.limit = s.steps + maxSteps - s.Spent
+	if s.dependent {
+		s.limit = s.steps + maxDependentSteps - s.Spent
+	}
+	defer func(first int64) { s.Spent += s.steps - first }(s.steps)
 	switch {
 	case s.place():
 		return s.placed, eventlog.PlanFound, s.steps
@@ -137,11 +148,11 @@ func (s *Search) look(k *kind, index map[string]int) bool {
 
 // place places the members that are left. It returns false if that is not possible, and after the last step.
 func (s *Search) place() bool {
-	if len(s.placed)+s.left < s.Needed {
-		return false
-	}
 	if s.left == 0 {
 		return s.enough()
+	}
+	if !s.reachable() {
+		return false
 	}
 	if s.steps+s.compares/comparesOfStep > s.limit {
 		s.stopped = true
@@ -151,7 +162,7 @@ func (s *Search) place() bool {
 		return s.placeDependent()
 	}
 	k := s.hardest()
-	if int64(len(s.placed)+s.left-k.left)+min(k.room, int64(k.left)) < int64(s.Needed) {
+	if k.room < int64(k.left) && !s.reachable(k) {
 		return false
 	}
 	var excluded []int
@@ -171,11 +182,11 @@ func (s *Search) place() bool {
 	}
 	// Perhaps the others are enough without the rest of this kind.
 	given := k.left
-	k.left, s.left = 0, s.left-given
+	s.leave(k, given)
 	if s.place() {
 		return true
 	}
-	k.left, s.left = given, s.left+given
+	s.leave(k, -given)
 	for _, node := range slices.Backward(excluded) {
 		k.include(node)
 	}
@@ -184,7 +195,32 @@ func (s *Search) place() bool {
 
 // enough reports whether the placed members are enough.
 func (s *Search) enough() bool {
-	return len(s.placed) >= s.Needed && (s.Accepts == nil || s.Accepts(s.placed))
+	if s.All {
+		return slices.Equal(s.counts, s.unit.sizes)
+	}
+	return s.unit.enough(s.placed, s.counts)
+}
+
+// reachable reports whether the members that are left may be enough, of the given kinds only as many as their nodes
+// have room for.
+func (s *Search) reachable(limited ...*kind) bool {
+	counts := slices.Clone(s.counts)
+	for i, n := range s.lefts {
+		counts[i] += n
+	}
+	for _, k := range limited {
+		counts[k.part] -= k.left - int(min(k.room, int64(k.left)))
+	}
+	if s.All {
+		return slices.Equal(counts, s.unit.sizes)
+	}
+	return s.unit.reachable(s.counts, counts)
+}
+
+// leave gives up so many members of a kind.
+func (s *Search) leave(k *kind, n int) {
+	k.left, s.left = k.left-n, s.left-n
+	s.lefts[k.part] -= n
 }
 
 // placeDependent is place for members that depend on one another. Every kind may come next, and nodes are tried in each
@@ -208,6 +244,10 @@ func (s *Search) placeDependent() bool {
 			return false
 		}
 		orders[k] = slices.Clone(k.order)
+	}
+	// Members with affinity or spread may find more nodes later, the others will not.
+	if !s.reachable(slices.DeleteFunc(slices.Clone(kinds), func(k *kind) bool { return k.gains })...) {
+		return false
 	}
 	slices.SortStableFunc(kinds, func(a, b *kind) int {
 		return cmp.Or(cmp.Compare(len(orders[a]), len(orders[b])), cmp.Compare(b.dominant, a.dominant))
@@ -284,14 +324,16 @@ func (s *Search) put(k *kind, node int) bool {
 	if s.Rehearsal.AddPod(m.InfoOn(name)) != nil {
 		return false
 	}
-	k.next, k.left, s.left = k.next+1, k.left-1, s.left-1
+	s.leave(k, 1)
+	k.next, s.counts[k.part] = k.next+1, s.counts[k.part]+1
 	s.placed = append(s.placed, Place{m, name, k.number})
 	undo := s.refresh(node)
 	if s.place() {
 		return true
 	}
 	s.placed = s.placed[:len(s.placed)-1]
-	k.next, k.left, s.left = k.next-1, k.left+1, s.left+1
+	k.next, s.counts[k.part] = k.next-1, s.counts[k.part]-1
+	s.leave(k, -1)
 	if s.Rehearsal.RemovePod(m.InfoOn(name)) != nil {
 		s.stopped = true
 	}

@@ -3,7 +3,9 @@ package gangplan
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,25 +15,29 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// Members are the members of a gang that are to be placed, by kind.
+// Members are the members of a unit that are to be placed, by kind.
 type Members struct {
-	pods      []*cluster.Pod
+	unit      *Unit
 	kinds     []int // by member: the number of its kind
 	number    int   // of kinds
 	dependent bool  // a member may depend on the places of others
 }
 
-// NewMembers sorts members by kind. Members are of one kind if their specifications differ in names and images alone,
-// and their labels only in labels that no other pod selects.
-func NewMembers(pods []*cluster.Pod, nodes fwk.NodeInfoLister) *Members {
-	m := &Members{pods: pods}
-	for _, p := range pods {
+// NewMembers sorts the members of a unit by kind. Members are of one kind if they are of one gang, their specifications
+// differ in names and images alone, and their labels only in labels that no other pod selects.
+func NewMembers(u *Unit) *Members {
+	m := &Members{unit: u}
+	for _, p := range u.Pods {
 		m.dependent = m.dependent || DependsOnOthers(p.Object)
 	}
-	selected, known := selectedLabels(pods, nodes)
+	selected, known := selectedLabels(u.Pods, u.state.NodeInfos())
 	numbers := map[string]int{}
-	for _, p := range pods {
-		key := keyOf(p.Object, selected, known)
+	for i, p := range u.Pods {
+		if i > 0 && u.parts[i] == u.parts[i-1] && alike(p.Object, u.Pods[i-1].Object) {
+			m.kinds = append(m.kinds, m.kinds[i-1])
+			continue
+		}
+		key := fmt.Sprint(u.parts[i], " ", keyOf(p.Object, selected, known))
 		n, seen := numbers[key]
 		if !seen {
 			n = len(numbers)
@@ -43,12 +49,12 @@ func NewMembers(pods []*cluster.Pod, nodes fwk.NodeInfoLister) *Members {
 	return m
 }
 
-// Len returns the number of members.
-func (m *Members) Len() int { return len(m.pods) }
+// Unit returns the unit of the members.
+func (m *Members) Unit() *Unit { return m.unit }
 
 // Unequal reports whether the members are of several kinds, or depend on one another. Otherwise the usual order finds a
 // placement if there is one.
-func (m *Members) Unequal() bool { return len(m.pods) > 1 && (m.number > 1 || m.dependent) }
+func (m *Members) Unequal() bool { return len(m.unit.Pods) > 1 && (m.number > 1 || m.dependent) }
 
 // Searchable reports whether a rehearsal knows all that matters to the members. It does not know the devices that
 // earlier members would take.
@@ -69,15 +75,26 @@ func DependsOnOthers(pod *v1.Pod) bool {
 		})
 }
 
+// mayGain reports whether the places of other pods may make more nodes feasible for the pod.
+func mayGain(pod *v1.Pod) bool {
+	a := pod.Spec.Affinity
+	if a == nil {
+		return DependsOnOthers(pod)
+	}
+	without := *pod
+	without.Spec.Affinity = &v1.Affinity{PodAffinity: a.PodAffinity}
+	return DependsOnOthers(&without)
+}
+
 // split returns the kinds, in the order of their first members.
 func (m *Members) split() []*kind {
 	kinds := make([]*kind, m.number)
-	for i, p := range m.pods {
+	for i, p := range m.unit.Pods {
 		k := kinds[m.kinds[i]]
 		if k == nil {
 			pod := *p.Object
 			pod.Status.NominatedNodeName = ""
-			k = &kind{number: m.kinds[i], pod: &pod}
+			k = &kind{number: m.kinds[i], part: m.unit.parts[i], pod: &pod, gains: mayGain(p.Object)}
 			kinds[m.kinds[i]] = k
 		}
 		k.members = append(k.members, p)
@@ -153,6 +170,11 @@ func keyOf(pod *v1.Pod, selected map[string]bool, known bool) string {
 	return string(text)
 }
 
+// alike reports whether two pods have the same specification and labels.
+func alike(a, b *v1.Pod) bool {
+	return maps.Equal(a.Labels, b.Labels) && reflect.DeepEqual(&a.Spec, &b.Spec)
+}
+
 // unnamed returns containers without their names and images, which no filter reads.
 func unnamed(containers []v1.Container) []v1.Container {
 	out := slices.Clone(containers)
@@ -167,6 +189,8 @@ type kind struct {
 	pod      *v1.Pod // the first of them, without a node
 	members  []*cluster.Pod
 	number   int
+	part     int     // the index of its gang
+	gains    bool    // more of its nodes may become feasible when other members are placed
 	next     int     // how many of the members have a node
 	left     int     // how many are still to place and not given up
 	requests []int64 // by resource

@@ -84,7 +84,11 @@ func (pl *plan) placeAll() bool {
 	if pl.whole == nil {
 		return pl.placeGang(pl.gangs[0], pl.limit)
 	}
-	return pl.placeBelow(pl.whole, pl.limit) && len(pl.placed) > 0
+	if pl.placeBelow(pl.whole, pl.limit) && len(pl.placed) > 0 {
+		return true
+	}
+	pl.liftFrom(0)
+	return pl.searches && pl.limit == nil && pl.searchFor(pl.gangs[0], nil)
 }
 
 // placeBelow places what is needed of a composite within some nodes, or nothing.
@@ -153,19 +157,20 @@ func (pl *plan) placeGang(g *cluster.Group, within []string) bool {
 		return true
 	}
 	pl.liftFrom(before)
-	return pl.searches && pl.searchFor(g, members, within)
+	return pl.searches && pl.whole == nil && pl.searchFor(g, within)
 }
 
-// searchFor places the members that g needs for its minimum in another order than by name, or nothing. Gangs with
-// members that keep their nodes, and gangs that are admitted with others, are left to the usual order.
-func (pl *plan) searchFor(g *cluster.Group, pods []*cluster.Pod, within []string) bool {
+// searchFor places the members that the unit of g needs in another order than by name, or nothing. Units with members
+// that keep their nodes are left to the usual order, and gangs that are admitted together if one must stay within a
+// domain.
+func (pl *plan) searchFor(g *cluster.Group, within []string) bool {
 	state := pl.p.view.State()
-	counted := g.Gang()
-	if counted.KeepsNodes() || pl.whole != nil || pl.alike ||
-		!gangplan.Searchable(pods, state.Devices().RequestsExtended) {
+	u := gangplan.NewUnit(state, g)
+	if u.KeepsNodes() || pl.alike || !gangplan.Searchable(u.Pods, state.Devices().RequestsExtended) ||
+		pl.whole != nil && slices.ContainsFunc(g.Unit(), (*cluster.Group).HasTopology) {
 		return false
 	}
-	members := gangplan.NewMembers(pods, state.NodeInfos())
+	members := gangplan.NewMembers(u)
 	if !members.Unequal() {
 		return false
 	}
@@ -173,18 +178,7 @@ func (pl *plan) searchFor(g *cluster.Group, pods []*cluster.Pod, within []string
 		pl.r.Limit(within)
 		pl.within = within
 	}
-	s := &gangplan.Search{
-		Rehearsal: pl.r,
-		Needed:    min(members.Len(), max(1, counted.LackingAnew())),
-		Accepts: func(placed []gangplan.Place) bool {
-			pods := podsOf(pl.placed)
-			for _, each := range placed {
-				pods = append(pods, each.Pod)
-			}
-			return !state.WantsMoreThan(g, pods)
-		},
-	}
-	places, _, _ := s.Find(pl.ctx, members)
+	places, _, _ := (&gangplan.Search{Rehearsal: pl.r}).Find(pl.ctx, members)
 	for _, each := range places {
 		pl.placed = append(pl.placed, member{each.Pod, each.Node, within})
 	}

@@ -8,27 +8,28 @@ import (
 
 // Targets that a plan takes back, because they need not go.
 
-// takeBack puts every target back that need not go, the most important first, until none is left that could stay. Where
-// the nodes are chosen first, none could that was not put back at its turn.
+// takeBack puts every target back that need not go, the most important first, until none is left that could stay while
+// the members keep their nodes. Where the nodes are chosen first, none could that was not put back at its turn.
 func (pl *plan) takeBack() {
 	pl.searches = false
-	if pl.inPlace() && pl.heeding {
-		targets := slices.Clone(pl.victims)
-		slices.Reverse(targets)
-		pl.putBackTogether(targets)
-		return
-	}
-	for {
+	for !pl.inPlace() || !pl.heeding {
 		kept := len(pl.victims)
 		for _, u := range slices.Backward(slices.Clone(pl.victims)) {
 			if pl.putBack(u) {
 				pl.victims = slices.DeleteFunc(pl.victims, func(v *target) bool { return v == u })
 			}
 		}
-		if pl.alike || pl.inPlace() || len(pl.victims) == kept {
+		if pl.alike || pl.inPlace() {
 			return
 		}
+		if len(pl.victims) == kept {
+			break
+		}
 	}
+	// The usual order may find no nodes beside a target that could stay beside the nodes that it has found.
+	targets := slices.Clone(pl.victims)
+	slices.Reverse(targets)
+	pl.putBackTogether(targets)
 }
 
 // putBack puts the target back if the members still fit then.
