@@ -129,7 +129,7 @@ func (m gangPlans) lacks(g *cluster.Group) bool {
 
 // members returns the members of a unit by kind, nil if a search would find nothing that the usual order does not.
 func (m gangPlans) members(u *gangplan.Unit) *gangplan.Members {
-	if len(u.Pods) < 2 || !gangplan.Searchable(u.Pods, m.cluster.Devices().RequestsExtended) {
+	if len(u.Pods) < 2 || !u.Searchable() {
 		return nil
 	}
 	members := gangplan.NewMembers(u)
@@ -194,11 +194,11 @@ func (m gangPlans) search(
 	limits := m.limits(g, u)
 	r := m.begin(profile, g, u)
 	defer r.End()
-	spent := int64(0)
+	ctx, spent := preemption.WithBudget(m.ctx), int64(0)
 	for _, limit := range limits {
 		r.Limit(limit)
 		s := &gangplan.Search{Rehearsal: r, All: all, Spent: spent}
-		places, result, steps := s.Find(m.ctx, members)
+		places, result, steps := s.Find(ctx, members)
 		plan.Steps, spent = plan.Steps+steps, s.Spent
 		switch {
 		case result == eventlog.PlanFound:
@@ -226,10 +226,11 @@ func (m gangPlans) rehearse(
 	defer r.End()
 	r.Limit(limits[0])
 	var places []gangplan.Place
+	ctx := preemption.WithBudget(m.ctx)
 	for _, p := range u.Pods {
 		as := *p.Object
 		as.Status.NominatedNodeName = ""
-		node := r.Place(m.ctx, &as).Node
+		node := r.Place(ctx, &as).Node
 		if node == "" || r.AddPod(p.InfoOn(node)) != nil {
 			if refused == nil {
 				refused = p

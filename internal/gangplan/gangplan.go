@@ -66,6 +66,7 @@ type Search struct {
 	placed    []Place
 	left      int // the sum of lefts
 	dependent bool
+	devices   bool // members have claims: nodes with devices do not equal others
 	steps     int64
 	compares  int64
 	limit     int64
@@ -84,7 +85,7 @@ type Place struct {
 func (s *Search) Find(ctx context.Context, members *Members) (_ []Place, _ eventlog.PlanResult, steps int64) {
 	s.ctx, s.unit, s.seen = ctx, members.unit, map[string]bool{}
 	s.left, s.lefts, s.counts = len(s.unit.Pods), slices.Clone(s.unit.sizes), make([]int, len(s.unit.sizes))
-	s.kinds, s.dependent = members.split(), members.dependent
+	s.kinds, s.dependent, s.devices = members.split(), members.dependent, members.devices
 	s.resources = room.ResourcesOf(s.unit.Pods)
 	if !s.begin() {
 		return nil, eventlog.PlanUnknown, s.steps
@@ -309,6 +310,9 @@ func (s *Search) equalNodes(a, b int) bool {
 		if k.left > 0 && (x.feasible != y.feasible || x.excluded != y.excluded) {
 			return false
 		}
+	}
+	if devices := s.unit.state.Devices(); s.devices && (devices.Has(s.names[a]) || devices.Has(s.names[b])) {
+		return false
 	}
 	for _, name := range s.resources {
 		if free(s.nodes[a], name) != free(s.nodes[b], name) {

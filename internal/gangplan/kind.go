@@ -21,23 +21,30 @@ type Members struct {
 	kinds     []int // by member: the number of its kind
 	number    int   // of kinds
 	dependent bool  // a member may depend on the places of others
+	devices   bool  // a member has claims
 }
 
 // NewMembers sorts the members of a unit by kind. Members are of one kind if they are of one gang, their specifications
 // differ in names and images alone, and their labels only in labels that no other pod selects.
 func NewMembers(u *Unit) *Members {
 	m := &Members{unit: u}
-	for _, p := range u.Pods {
+	claims := make([]string, len(u.Pods)) // by pod, what its claims ask for
+	for i, p := range u.Pods {
 		m.dependent = m.dependent || DependsOnOthers(p.Object)
+		if len(p.Object.Spec.ResourceClaims) == 0 {
+			continue
+		}
+		specs, own := u.state.Devices().OwnClaims(nil, p.Object)
+		claims[i], m.devices, m.dependent = string(specs), true, m.dependent || !own
 	}
 	selected, known := selectedLabels(u.Pods, u.state.NodeInfos())
 	numbers := map[string]int{}
 	for i, p := range u.Pods {
-		if i > 0 && u.parts[i] == u.parts[i-1] && alike(p.Object, u.Pods[i-1].Object) {
+		if i > 0 && u.parts[i] == u.parts[i-1] && claims[i] == claims[i-1] && alike(p.Object, u.Pods[i-1].Object) {
 			m.kinds = append(m.kinds, m.kinds[i-1])
 			continue
 		}
-		key := fmt.Sprint(u.parts[i], " ", keyOf(p.Object, selected, known))
+		key := fmt.Sprint(u.parts[i], " ", keyOf(p.Object, selected, known), claims[i])
 		n, seen := numbers[key]
 		if !seen {
 			n = len(numbers)
@@ -55,14 +62,6 @@ func (m *Members) Unit() *Unit { return m.unit }
 // Unequal reports whether the members are of several kinds, or depend on one another. Otherwise the usual order finds a
 // placement if there is one.
 func (m *Members) Unequal() bool { return len(m.unit.Pods) > 1 && (m.number > 1 || m.dependent) }
-
-// Searchable reports whether a rehearsal knows all that matters to the members. It does not know the devices that
-// earlier members would take.
-func Searchable(pods []*cluster.Pod, extended func(pod *v1.Pod) bool) bool {
-	return !slices.ContainsFunc(pods, func(p *cluster.Pod) bool {
-		return len(p.Object.Spec.ResourceClaims) > 0 || extended(p.Object)
-	})
-}
 
 // DependsOnOthers reports whether the places of other pods may matter to the pod.
 func DependsOnOthers(pod *v1.Pod) bool {

@@ -40,6 +40,15 @@ func NewUnit(state *cluster.State, g *cluster.Group) *Unit {
 	return u
 }
 
+// Searchable reports whether a rehearsal knows all that matters to the members. It does not know devices that pods may
+// use on several nodes, nor devices that earlier members would take as extended resources.
+func (u *Unit) Searchable() bool {
+	devices := u.state.Devices()
+	return !slices.ContainsFunc(u.Pods, func(p *cluster.Pod) bool {
+		return len(p.Object.Spec.ResourceClaims) > 0 && !devices.Freeable() || devices.RequestsExtended(p.Object)
+	})
+}
+
 // Together reports whether the unit has several gangs.
 func (u *Unit) Together() bool { return len(u.gangs) > 1 || u.counted.Together }
 

@@ -166,7 +166,7 @@ func (pl *plan) placeGang(g *cluster.Group, within []string) bool {
 func (pl *plan) searchFor(g *cluster.Group, within []string) bool {
 	state := pl.p.view.State()
 	u := gangplan.NewUnit(state, g)
-	if u.KeepsNodes() || pl.alike || !gangplan.Searchable(u.Pods, state.Devices().RequestsExtended) ||
+	if u.KeepsNodes() || pl.alike || !u.Searchable() ||
 		pl.whole != nil && slices.ContainsFunc(g.Unit(), (*cluster.Group).HasTopology) {
 		return false
 	}
