@@ -40,3 +40,19 @@ func (m *Machine) Planned() preemption.Planned {
 
 // Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
 func (m *Machine) Walked() int { return m.backfill.Walked() }
+
+// HardestFirst reports whether all ready members of a gang find a node if the ones that are hardest to place come first
+// and nothing is taken back.
+func (m *Machine) HardestFirst(namespace, group string) bool {
+	g := m.cluster.Gangs().Named(namespace, group)
+	pods := m.cluster.Gangs().Placeable(g)
+	list, _ := m.cluster.Nodes().List()
+	nodes, indexes := make([]int, len(list)), make([]int, len(pods))
+	for i := range nodes {
+		nodes[i] = i
+	}
+	for i := range indexes {
+		indexes[i] = i
+	}
+	return m.topology.table.Packing(pods).PlaceHardestFirst(indexes, nodes) == len(pods)
+}

@@ -62,7 +62,10 @@ type exactWorld struct {
 	oneZone bool  // all members must be in one zone
 
 	priority int32 // of the members; pods on nodes have 0
-	// evicts is called for each decision with victims, before they go.
+	// begins is called before the first decision, decided after each, and evicts after each with victims, before they
+	// go; nil to do nothing.
+	begins  func(m *scheduler.Machine)
+	decided func(d *eventlog.Decision)
 	evicts  func(d *eventlog.Decision)
 	victims int // how many pods schedule has evicted
 }
@@ -322,7 +325,10 @@ func (w *exactWorld) schedule(t *testing.T) (placed []int, planned bool) {
 		put(eventlog.Pods, w.pod(i, k, cpus))
 	}
 	placed = make([]int, len(w.minima))
-	for range 500 {
+	if w.begins != nil {
+		w.begins(m)
+	}
+	for range 500 + 5*len(w.members) {
 		d, ok := m.Decide(nil)
 		if !ok {
 			return placed, planned
@@ -335,6 +341,9 @@ func (w *exactWorld) schedule(t *testing.T) (placed []int, planned bool) {
 		}
 		planned = planned || d.Plan.Result == eventlog.PlanFound
 		apply(&d)
+		if w.decided != nil {
+			w.decided(&d)
+		}
 		if w.victims += len(d.Victims); w.evicts == nil || len(d.Victims) == 0 {
 			continue
 		}
