@@ -32,7 +32,7 @@ func (q *Queue) Plan(key Key, order []types.UID) {
 }
 
 // Planned reports whether the next attempt, or the one under way, has a plan for the pod.
-func (q *Queue) Planned(uid types.UID) bool {
+func Planned(q *Queue, uid types.UID) bool {
 	m := q.byUID[uid]
 	return m != nil && m.turn > 0
 }

@@ -105,9 +105,9 @@ func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluste
 }
 
 // applyFailure applies a decision that gave the pod no node, or took the node from it where it waited. If that ends the
-// attempt, or another one begins with a plan, the entity is parked with the reasons. Otherwise only the member is refused, and the attempt continues with
-// the next one. Example: of a gang with minimum 3 and 5 members the second finds no node. Four can still be placed, so
-// the attempt continues. It ends when a third member finds none.
+// attempt, or another one begins with a plan, the entity is parked with the reasons. Otherwise only the member is
+// refused, and the attempt continues with the next one. Example: of a gang with minimum 3 and 5 members the second
+// finds no node. Four can still be placed, so the attempt continues. It ends when a third member finds none.
 func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision) {
 	if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
 		m.queue.Retry(key) // the attempt was broken off: another one may succeed without any event

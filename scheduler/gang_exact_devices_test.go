@@ -56,7 +56,7 @@ type boardWorld struct {
 // boardNode has boards, each of which can be had as a whole or as two halves, and devices of two colours.
 type boardNode struct{ cpu, boards, red, blue int }
 
-// boardNeed is what a member asks for: CPUs, and so many devices of one class.
+// boardNeed is a member: it asks for CPUs, and so many devices of one class.
 type boardNeed struct {
 	cpu   int
 	class string // whole, half, red, plain (red or blue), "" for none

@@ -288,41 +288,10 @@ func (w *exactWorld) schedule(t *testing.T) (placed []int, planned bool) {
 	}
 	apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: defaultConfig(t),
 		Behaviour: scheduler.Behaviour})
-	cpus := func(n int) v1.ResourceList {
-		return v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(n), resource.DecimalSI)}
-	}
-	for i, n := range w.nodes {
-		name := fmt.Sprintf("n%d", i)
-		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		node.Labels = map[string]string{byHost: name, byZone: n.zone}
-		if n.ssd {
-			node.Labels["disk"] = "ssd"
-		}
-		if n.bad {
-			node.Spec.Taints = []v1.Taint{{Key: "bad", Effect: v1.TaintEffectNoSchedule}}
-		}
-		node.Status.Allocatable = cpus(n.cpu)
-		node.Status.Allocatable[v1.ResourcePods] = resource.MustParse("99")
-		put(eventlog.Nodes, node)
-		on := func(name string, cpu, repels int) {
-			put(eventlog.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-				Spec: v1.PodSpec{NodeName: node.Name, SchedulerName: "other", Containers: []v1.Container{
-					{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(cpu)}}},
-					Affinity: &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
-						RequiredDuringSchedulingIgnoredDuringExecution: kindTerms(repels, byHost)}}}})
-		}
-		rest := n.used
-		for j, cpu := range n.pods {
-			on(podName(i, j), cpu, -1)
-			rest -= cpu
-		}
-		if rest > 0 || n.repels >= 0 {
-			on("on-"+name, rest, n.repels)
-		}
-	}
+	w.addNodes(put)
 	w.declare(put)
 	for i, k := range w.members {
-		put(eventlog.Pods, w.pod(i, k, cpus))
+		put(eventlog.Pods, w.pod(i, k))
 	}
 	placed = make([]int, len(w.minima))
 	if w.begins != nil {
@@ -358,6 +327,43 @@ func (w *exactWorld) schedule(t *testing.T) (placed []int, planned bool) {
 	return nil, false
 }
 
+func cpus(n int) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(n), resource.DecimalSI)}
+}
+
+// addNodes puts the nodes and the pods on them.
+func (w *exactWorld) addNodes(put func(eventlog.Resource, eventlog.Object)) {
+	for i, n := range w.nodes {
+		name := fmt.Sprintf("n%d", i)
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		node.Labels = map[string]string{byHost: name, byZone: n.zone}
+		if n.ssd {
+			node.Labels["disk"] = "ssd"
+		}
+		if n.bad {
+			node.Spec.Taints = []v1.Taint{{Key: "bad", Effect: v1.TaintEffectNoSchedule}}
+		}
+		node.Status.Allocatable = cpus(n.cpu)
+		node.Status.Allocatable[v1.ResourcePods] = resource.MustParse("99")
+		put(eventlog.Nodes, node)
+		on := func(name string, cpu, repels int) {
+			put(eventlog.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+				Spec: v1.PodSpec{NodeName: node.Name, SchedulerName: "other", Containers: []v1.Container{
+					{Name: "c", Resources: v1.ResourceRequirements{Requests: cpus(cpu)}}},
+					Affinity: &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+						RequiredDuringSchedulingIgnoredDuringExecution: kindTerms(repels, byHost)}}}})
+		}
+		rest := n.used
+		for j, cpu := range n.pods {
+			on(podName(i, j), cpu, -1)
+			rest -= cpu
+		}
+		if rest > 0 || n.repels >= 0 {
+			on("on-"+name, rest, n.repels)
+		}
+	}
+}
+
 // declare puts the gangs, and the composite above several.
 func (w *exactWorld) declare(put func(eventlog.Resource, eventlog.Object)) {
 	if len(w.minima) > 1 {
@@ -381,7 +387,7 @@ func (w *exactWorld) declare(put func(eventlog.Resource, eventlog.Object)) {
 
 func gangName(i int) string { return fmt.Sprintf("g%d", i) }
 
-func (w *exactWorld) pod(i, k int, cpus func(int) v1.ResourceList) *v1.Pod {
+func (w *exactWorld) pod(i, k int) *v1.Pod {
 	kind := w.kinds[k]
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("m%d", i), Labels: map[string]string{
 		"kind": fmt.Sprint(k)}}}

@@ -36,7 +36,7 @@ func (c *cycle) planGang(placement framework.Placement) {
 	if members == nil || u.NonStrict() {
 		return
 	}
-	places, plan := m.search(c.profile, p.Group, members, false)
+	places, plan := m.search(c.profile, p.Group, members, gangplan.Search{Refused: p, Left: m.left(u)})
 	if plan.Result == eventlog.PlanFound {
 		preemption.LeaveOut(c.state)
 		c.d.Nominated = ""
@@ -68,9 +68,9 @@ func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.D
 	if refused == nil {
 		return d, false
 	}
-	places, plan := m.search(profile, pod.Group, members, true)
+	places, plan := m.search(profile, pod.Group, members, gangplan.Search{All: true})
 	if plan.Result != eventlog.PlanFound && few && u.NonStrict() {
-		places, plan = m.search(profile, pod.Group, members, false)
+		places, plan = m.search(profile, pod.Group, members, gangplan.Search{})
 	}
 	if plan.Result != eventlog.PlanFound {
 		return d, false
@@ -182,13 +182,26 @@ func (m gangPlans) begin(profile *framework.Profile, g *cluster.Group, u *gangpl
 	return r
 }
 
+// left returns the nodes that the members of a unit leave, or to which their nominations end.
+func (m gangPlans) left(u *gangplan.Unit) (nodes []string) {
+	for _, p := range u.Pods {
+		if node := m.nominated.nodeOf(p.Object.UID); node != "" {
+			nodes = append(nodes, node)
+		}
+		if p.Stage == cluster.Waiting {
+			nodes = append(nodes, p.Node)
+		}
+	}
+	return nodes
+}
+
 // search searches for nodes for members of a unit, in one domain after the other. It finds None only if no domain has a
 // placement.
 func (m gangPlans) search(
 	profile *framework.Profile,
 	g *cluster.Group,
 	members *gangplan.Members,
-	all bool,
+	s gangplan.Search,
 ) (places []gangplan.Place, plan eventlog.Plan) {
 	u := members.Unit()
 	limits := m.limits(g, u)
@@ -197,9 +210,13 @@ func (m gangPlans) search(
 	ctx, spent := preemption.WithBudget(m.ctx), int64(0)
 	for _, limit := range limits {
 		r.Limit(limit)
-		s := &gangplan.Search{Rehearsal: r, All: all, Spent: spent}
-		places, result, steps := s.Find(ctx, members)
-		plan.Steps, spent = plan.Steps+steps, s.Spent
+		each := s
+		each.Rehearsal, each.Spent = r, spent
+		if limit != nil {
+			each.Refused = nil // it may have been refused in another domain
+		}
+		places, result, steps := each.Find(ctx, members)
+		plan.Steps, spent = plan.Steps+steps, each.Spent
 		switch {
 		case result == eventlog.PlanFound:
 			plan.Result = result

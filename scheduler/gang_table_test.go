@@ -34,8 +34,8 @@ func TestLargeGangsOfUnequalMembers(t *testing.T) {
 	t.Log("\n" + strings.Join(table, "\n"))
 }
 
-// largeGangs counts the gangs that each way places: the order of the names, the hardest members first without going
-// back, and the search with going back (those that the usual order places included). steps is the largest number.
+// largeGangs counts the gangs that each way places. The ways are the order of the names, the hardest members first
+// without going back, and the search. The search counts gangs that the usual order places. steps is the largest number.
 type largeGangs struct {
 	usual, hardest, search, unknown int
 	steps                           int64

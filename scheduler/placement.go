@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/internal/room"
+	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // The search for the domain of a gang's members: gangs and the composites above them may each have
@@ -237,7 +238,7 @@ func (p *placement) plannedIn(l level, domains []*domain) *domain {
 	}
 	for _, m := range l.gang.Members() {
 		at, known := p.at[p.nominated.nodeOf(m.Object.UID)]
-		if !known || !p.queue.Planned(m.Object.UID) {
+		if !known || !queue.Planned(p.queue, m.Object.UID) {
 			continue
 		}
 		for _, d := range domains {

@@ -23,6 +23,8 @@ type Backlog struct {
 	// Hopeless is the number of further gangs that come first and can never fit: they ask for nodes of twice the size,
 	// or for a zone that does not exist.
 	Hopeless int
+	// Unequal: the members of a gang request different amounts of CPU, of which there are three.
+	Unequal bool
 }
 
 // A waiting gang has leastMembers members or more: there are memberSizes sizes.
@@ -48,7 +50,11 @@ func (b Backlog) Check() error {
 
 // String describes the backlog in a few words.
 func (b Backlog) String() string {
-	return fmt.Sprintf("%d nodes, all full, %d gangs that wait, %d that never fit", b.Nodes, b.Waiting, b.Hopeless)
+	text := fmt.Sprintf("%d nodes, all full, %d gangs that wait, %d that never fit", b.Nodes, b.Waiting, b.Hopeless)
+	if b.Unequal {
+		text += ", of unequal members"
+	}
+	return text
 }
 
 // Node makes the i-th node. A shrunk node has one CPU less than before.
@@ -111,6 +117,11 @@ func (b Backlog) Pod(g, m int) *corev1.Pod {
 		gpus *= 2
 	}
 	pod := wholeNode(fmt.Sprintf("%s-%06d", groupName(g), m), uid(kindPod, g*maxMembers+m), g, gpus)
+	if b.Unequal {
+		requests := pod.Spec.Containers[0].Resources.Requests
+		cpu := requests[corev1.ResourceCPU]
+		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(cpu.MilliValue()-int64(m%3*1000), resource.DecimalSI)
+	}
 	if b.never(g) && g%2 == 0 {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone(-1)}
 	}

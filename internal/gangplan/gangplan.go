@@ -48,10 +48,14 @@ type Search struct {
 	// Rehearsal is the world without the members. The search adds members to it, and takes them off again unless it
 	// has found a placement.
 	Rehearsal *framework.Rehearsal
+	// Refused is a member for which no node was found while others had nodes, nil for none. It may only go to the nodes
+	// that these have left.
+	Refused *cluster.Pod
+	Left    []string
 	// All: only a placement of all members will do.
 	All bool
-	// Spent are the steps that count toward the limit: those of earlier searches for the same members, and after Find
-	// also its own.
+	// Spent are the steps that count toward the limit: the steps of earlier searches for the same members, and after
+	// Find also its own.
 	Spent int64
 
 	ctx       context.Context
@@ -87,8 +91,11 @@ func (s *Search) Find(ctx context.Context, members *Members) (_ []Place, _ event
 	s.left, s.lefts, s.counts = len(s.unit.Pods), slices.Clone(s.unit.sizes), make([]int, len(s.unit.sizes))
 	s.kinds, s.dependent, s.devices = members.split(), members.dependent, members.devices
 	s.resources = room.ResourcesOf(s.unit.Pods)
-	if !s.begin() {
+	switch known, hopeless := s.begin(); {
+	case !known:
 		return nil, eventlog.PlanUnknown, s.steps
+	case hopeless && s.Rehearsal.AllKnown():
+		return nil, eventlog.PlanNone, s.steps
 	}
 	s.limit = s.steps + maxSteps - s.Spent
 	if s.dependent {
@@ -104,12 +111,19 @@ func (s *Search) Find(ctx context.Context, members *Members) (_ []Place, _ event
 	return nil, eventlog.PlanNone, s.steps
 }
 
-// begin finds the feasible nodes of all kinds. It returns false if there are too many nodes and kinds, and after an
-// error.
-func (s *Search) begin() bool {
+// begin finds the feasible nodes of all kinds. known is false if there are too many nodes and kinds, and after an
+// error. hopeless says that some kinds have too few nodes.
+func (s *Search) begin() (known, hopeless bool) {
+	var looked []*kind // of the kinds whose nodes can only become fewer
+	refused := slices.IndexFunc(s.kinds, func(k *kind) bool {
+		return !k.gains && slices.Contains(k.members, s.Refused)
+	})
+	if refused >= 0 && len(s.Left) == 0 && !s.reachable(s.kinds[refused]) {
+		return true, true
+	}
 	list, err := s.Rehearsal.Nodes()
 	if err != nil || len(list)*len(s.kinds) > maxFirstSteps {
-		return false
+		return false, false
 	}
 	index := make(map[string]int, len(list))
 	for i, info := range list {
@@ -120,11 +134,29 @@ func (s *Search) begin() bool {
 		for _, name := range s.resources {
 			k.requests = append(k.requests, k.members[0].Amount(name))
 		}
-		if !s.look(k, index) {
-			return false
+	}
+	if refused >= 0 {
+		k := s.kinds[refused]
+		s.lookAt(k, index, s.Left)
+		if looked = append(looked, k); !s.reachable(looked...) {
+			return true, true
 		}
 	}
-	return true
+	for i, k := range s.kinds {
+		if i == refused {
+			continue
+		}
+		if !s.look(k, index) {
+			return false, false
+		}
+		if !k.gains {
+			looked = append(looked, k)
+		}
+		if !s.reachable(looked...) {
+			return true, true
+		}
+	}
+	return true, false
 }
 
 // look finds the feasible nodes of a kind, in the order in which they are tried. index has the nodes' indexes. It
@@ -132,9 +164,30 @@ func (s *Search) begin() bool {
 func (s *Search) look(k *kind, index map[string]int) bool {
 	list, filtered, ok := s.Rehearsal.Feasible(s.ctx, k.pod)
 	s.steps += int64(filtered)
-	if !ok {
-		return false
+	if ok {
+		s.use(k, index, list)
 	}
+	return ok
+}
+
+// lookAt is look for a kind that may go to no other nodes than the given ones.
+func (s *Search) lookAt(k *kind, index map[string]int, names []string) {
+	var list []fwk.NodeInfo
+	for i, name := range names {
+		at, known := index[name]
+		if !known || slices.Contains(names[:i], name) {
+			continue
+		}
+		s.steps++
+		if s.Rehearsal.Fits(s.ctx, k.pod, name) {
+			list = append(list, s.nodes[at])
+		}
+	}
+	s.use(k, index, list)
+}
+
+// use notes the feasible nodes of a kind.
+func (s *Search) use(k *kind, index map[string]int, list []fwk.NodeInfo) {
 	k.on, k.order, k.room, k.dominant = make([]use, len(s.nodes)), k.order[:0], 0, 0
 	for _, info := range list {
 		i := index[info.Node().Name]
@@ -144,7 +197,6 @@ func (s *Search) look(k *kind, index map[string]int) bool {
 		k.dominant = max(k.dominant, k.on[i].part)
 	}
 	slices.SortFunc(k.order, k.compare)
-	return true
 }
 
 // place places the members that are left. It returns false if that is not possible, and after the last step.

@@ -8,7 +8,7 @@ import (
 )
 
 // Unit is a gang, or the gangs that are admitted with it, as an attempt on them begins: waiting members have given
-// their nodes back, except those of a NonStrict gang.
+// their nodes back, except in a NonStrict gang.
 type Unit struct {
 	// Pods are the members that are to be placed, gang by gang, each by name.
 	Pods []*cluster.Pod

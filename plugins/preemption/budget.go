@@ -2,8 +2,8 @@ package preemption
 
 import "context"
 
-// maxDeviceSteps is the number of steps that the allocator of devices may take in one PostFilter, or in the search for a
-// gang's plan: some 100,000 searches for one of eight equal devices, which take a few seconds.
+// maxDeviceSteps is the number of steps that the allocator of devices may take in one PostFilter, or in the search for
+// a gang's plan. It is enough for some 100,000 searches for one of eight equal devices, which take a few seconds.
 const maxDeviceSteps = 1 << 22
 
 // SearchBudget is the number of steps that the searches for devices in one PostFilter, or in one rehearsal, may still

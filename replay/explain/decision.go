@@ -42,6 +42,13 @@ func (r *rerun) told(rec recorded, trace *framework.Trace) *answer.Decision {
 		NominatedTo: r.machine.NominatedNode(d.UID), Nominated: d.Nominated, Evicted: len(d.Victims), Domain: d.Domain,
 		Plan: d.Plan.Result.String(),
 	}
+	if d.Plan.Result == eventlog.PlanFound {
+		for _, uid := range d.Rejected {
+			if p := r.machine.Cluster().Pods().Get(uid); p != nil && p.Node == d.Nominated {
+				x.PlanBlockers = append(x.PlanBlockers, nameOf(p.Object))
+			}
+		}
+	}
 	if trace != nil {
 		r.addTrace(x, trace)
 	}

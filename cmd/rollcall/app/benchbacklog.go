@@ -20,6 +20,7 @@ import (
 type backlogBench struct {
 	waiting, hopeless, events int
 	policy                    string
+	unequal                   bool
 }
 
 func (l *backlogBench) register(cmd *cobra.Command) {
@@ -28,6 +29,8 @@ func (l *backlogBench) register(cmd *cobra.Command) {
 		"costs then, when a node changes its size, a pod comes or goes, or what runs longest ends; with --nodes "+
 		"and --policy")
 	f.IntVar(&l.hopeless, "hopeless", 0, "as --backlog: let so many gangs wait in front that can never fit")
+	f.BoolVar(&l.unequal, "unequal", false,
+		"with --backlog and --hopeless: let the members of a gang differ in their requests")
 	f.StringVar(&l.policy, "policy", string(coscheduling.BestEffort),
 		"with --backlog and --hopeless: the queue policy, BestEffort, StrictFIFO or Backfill")
 	f.IntVar(&l.events, "events", 1000, "with --backlog and --hopeless: how many events are measured")
@@ -37,12 +40,12 @@ func (l *backlogBench) register(cmd *cobra.Command) {
 func (l *backlogBench) asked() bool { return l.waiting != 0 || l.hopeless != 0 }
 
 // ofBacklog are the flags of "rollcall bench" that say something about a backlog.
-var ofBacklog = []string{"backlog", "hopeless", "policy", "events", "nodes", "dir", "log", "cpuprofile", "output",
-	"against", "rounds"}
+var ofBacklog = []string{"backlog", "hopeless", "policy", "events", "unequal", "nodes", "dir", "log", "cpuprofile",
+	"output", "against", "rounds"}
 
 // check reports errors of the flags.
 func (l *backlogBench) check(cmd *cobra.Command) error {
-	for _, name := range []string{"policy", "events"} {
+	for _, name := range []string{"policy", "events", "unequal"} {
 		if !l.asked() && cmd.Flags().Changed(name) {
 			return usageError{fmt.Errorf("--%s is for --backlog and --hopeless: give one of them", name)}
 		}
@@ -74,6 +77,7 @@ func (b *coreBench) runBacklog(cmd *cobra.Command) error {
 	o := throughput.BacklogOptions{Policy: coscheduling.QueuePolicy(b.backlog.policy), Events: b.backlog.events,
 		Dir: b.Dir, Log: b.Log, Version: version().Version}
 	o.Nodes, o.Waiting, o.Hopeless = b.Nodes, b.backlog.waiting, b.backlog.hopeless
+	o.Unequal = b.backlog.unequal
 	if err := o.Check(); err != nil {
 		return usageError{err}
 	}

@@ -38,6 +38,8 @@ type Decision struct {
 	// Plan is the result of the search for nodes for all members of the gang, after the usual order had failed. It is
 	// Found, None or Unknown, see eventlog.Plan.
 	Plan string `json:"plan,omitempty"`
+	// PlanBlockers are the members that held the node that the plan gives to the decision's pod.
+	PlanBlockers []string `json:"planBlockers,omitempty"`
 	// Resources are the resources that the pod requests, with their holders, if it was refused. Held members of its own
 	// gang count as holders. The resource pods is there only if the nodes ran out of it.
 	Resources []ResourceUse `json:"resources,omitempty"`
