@@ -35,11 +35,7 @@ type Decision struct {
 	Evicted     int    `json:"evicted,omitempty"`
 	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE; "" for none.
 	Domain string `json:"domain,omitempty"`
-	// Plan is the result of the search for nodes for all members of the gang, after the usual order had failed. It is
-	// Found, None or Unknown, see eventlog.Plan.
-	Plan string `json:"plan,omitempty"`
-	// PlanBlockers are the members that held the node that the plan gives to the decision's pod.
-	PlanBlockers []string `json:"planBlockers,omitempty"`
+	Planned
 	// Resources are the resources that the pod requests, with their holders, if it was refused. Held members of its own
 	// gang count as holders. The resource pods is there only if the nodes ran out of it.
 	Resources []ResourceUse `json:"resources,omitempty"`
@@ -50,6 +46,14 @@ type Decision struct {
 	Untraced string `json:"untraced,omitempty"`
 	// Diverged says that this program decides otherwise; what was recorded is explained.
 	Diverged *replay.Divergence `json:"diverged,omitempty"`
+}
+
+// Planned is the result of the search for nodes for all members of a gang.
+type Planned struct {
+	// Plan is Found, None or Unknown, see eventlog.Plan; "" if nothing was searched.
+	Plan string `json:"plan,omitempty"`
+	// PlanBlockers are the members that held the node that the plan gives to the decision's pod.
+	PlanBlockers []string `json:"planBlockers,omitempty"`
 }
 
 // Refusal is one reason for which nodes, or the pod as a whole, were refused.
