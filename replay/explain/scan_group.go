@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -23,6 +25,7 @@ type groupScan struct {
 	stops map[types.NamespacedName]uint64 // by gang: where that decision is
 
 	members map[types.UID]*end
+	objects map[eventlog.Resource]types.UID // the gang's PodGroups, "" for one that was deleted
 
 	composite bool                          // there is a CompositePodGroup of that name
 	levels    map[string]bool               // the names of CompositePodGroups that have been below it, and its own
@@ -38,7 +41,8 @@ type naming struct {
 
 func newGroupScan(namespace, name string) *groupScan {
 	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]*end{},
-		stops: map[types.NamespacedName]uint64{}, below: map[types.NamespacedName]bool{},
+		objects: map[eventlog.Resource]types.UID{},
+		stops:   map[types.NamespacedName]uint64{}, below: map[types.NamespacedName]bool{},
 		levels: map[string]bool{name: true}}
 	s.near.wanted = s.name
 	return s
@@ -79,6 +83,9 @@ func (s *groupScan) take(e eventlog.Entry) {
 		if member := s.members[p.UID]; member != nil && p.Resource == eventlog.Pods {
 			member.gone = true
 		}
+		if _, known := s.objects[p.Resource]; known && p.Namespace == s.name.Namespace && p.Name == s.name.Name {
+			s.objects[p.Resource] = ""
+		}
 	case *eventlog.Decision:
 		s.noteVictims(p)
 		if r := (recorded{pointOf(e), p}); r.failed() && p.Group != "" {
@@ -105,10 +112,21 @@ func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
 		at := pointOf(e)
 		s.first = &at
 	}
-	if isPod {
+	if !isPod {
+		if known, ok := s.objects[p.Resource]; ok && known != p.Object.GetUID() {
+			s.forgetGone() // they were members of an earlier gang of that name
+		}
+		s.objects[p.Resource] = p.Object.GetUID()
+	} else {
 		member := s.members[pod.UID]
 		if member == nil {
+			if s.beginsAnother(pod) {
+				s.forgetGone()
+			}
 			member = &end{}
+			if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+				member.controller = owner.UID
+			}
 			s.members[pod.UID] = member
 		}
 		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
@@ -117,8 +135,31 @@ func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
 	}
 }
 
+// beginsAnother reports whether a new pod is a member of another gang of that name: all members before it are gone, no
+// object of the gang has lasted, and the pod's controller made none of them.
+func (s *groupScan) beginsAnother(pod *v1.Pod) bool {
+	for _, uid := range s.objects {
+		if uid != "" {
+			return false
+		}
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	for _, member := range s.members {
+		if !member.gone || owner != nil && member.controller == owner.UID {
+			return false
+		}
+	}
+	return true
+}
+
+// forgetGone forgets the members that are gone.
+func (s *groupScan) forgetGone() {
+	maps.DeleteFunc(s.members, func(_ types.UID, member *end) bool { return member.gone })
+}
+
 // end is the end of a member.
 type end struct {
+	controller         types.UID // of the pod, "" for none
 	gone               bool
 	phase              v1.PodPhase // "" for one that was deleted before it had ended
 	preempted, evicted bool        // it was asked to go

@@ -92,8 +92,12 @@ func groupFacts(g *answer.Group) facts {
 	if c.Leaving > 0 {
 		leaving = fmt.Sprintf(" %d ending,", c.Leaving)
 	}
-	f.add("members", "%s; %d placed, %d held, %d ready, %d gated,%s %d gone", minimum, c.Assigned, c.Waiting, ready,
-		gated, leaving, c.Gone)
+	well := ""
+	if c.EndedWell > 0 {
+		well = fmt.Sprintf(", of which %d ended well", c.EndedWell)
+	}
+	f.add("members", "%s; %d placed, %d held, %d ready, %d gated,%s %d gone%s", minimum, c.Assigned, c.Waiting, ready,
+		gated, leaving, c.Gone, well)
 	if below := whenBelow(g); below != "" {
 		f.add("policy", "%s", below)
 	}
