@@ -468,7 +468,7 @@ func (c *Cluster) stale(e event) bool {
 		return p.phase != running || p.ends != e.at
 	case podDeadline, podChanges:
 		phase := c.pods[e.index].phase
-		return phase == gone || e.kind == podChanges && phase != pending
+		return phase == gone
 	case nodeChanges:
 		// Changes planned before the node joins have no effect.
 		return e.at < c.plans[e.index].Joins || c.plans[e.index].Fails != 0 && e.at > c.plans[e.index].Fails

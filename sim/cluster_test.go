@@ -277,10 +277,13 @@ func TestUnboundPodsChangeAndReachTheirDeadline(t *testing.T) {
 	}
 	huge := podOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")})
 	small := podOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")})
+	larger := podOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")})
 	w := &workload.Workload{Pods: []workload.PodPlan{
 		{Namespace: "default", Name: "given-up", Template: huge, Arrival: time.Second, Deadline: time.Minute},
 		{Namespace: "default", Name: "shrunk", Template: huge, Duration: time.Hour, Updates: []workload.PodUpdate{
-			{At: 10 * time.Second, Pod: small}, {At: 20 * time.Second, Pod: huge}, // bound by then: skipped
+			{At: 10 * time.Second, Pod: small},
+			{At: 20 * time.Second, Pod: huge}, // bound by then, and larger than the node: skipped
+			{At: 30 * time.Second, Pod: larger},
 		}},
 	}}
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})

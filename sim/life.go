@@ -233,12 +233,6 @@ func (c *Cluster) build(i int32, name string) *corev1.Pod {
 	return pod
 }
 
-// podChanges carries out a planned change of a pod.
-func (c *Cluster) podChanges(i, k int32) ([]eventlog.Payload, error) {
-	c.pods[i].template = c.work.Pods[i].Updates[k].Pod
-	return c.tellPod(i, c.name(i).Name)
-}
-
 // start lets a pod run on a node.
 func (c *Cluster) start(i int32, node *liveNode) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
@@ -336,10 +330,10 @@ type ending struct {
 	by  string
 }
 
-// plannedEnd returns the outcome of a pod whose time is over: if it was to run for longer, its own deadline has cut it
-// short.
+// plannedEnd returns the outcome of a pod whose time is over. It has failed if the plan says so, and if its own
+// deadline has ended it before.
 func (c *Cluster) plannedEnd(i int32) report.Outcome {
-	if plan := &c.work.Pods[i]; plan.Duration == 0 || plan.Runs() < plan.Duration {
+	if plan := &c.work.Pods[i]; plan.Duration == 0 || plan.Runs() < plan.Duration || plan.Fails {
 		return report.Failed
 	}
 	return report.Completed

@@ -135,8 +135,8 @@ func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
 	}
 }
 
-// beginsAnother reports whether a new pod is a member of another gang of that name: all members before it are gone, no
-// object of the gang has lasted, and the pod's controller made none of them.
+// beginsAnother reports whether a new pod is a member of another gang of that name. It is if all earlier members are
+// gone, the gang has no object, and the pod's controller made none of the earlier members.
 func (s *groupScan) beginsAnother(pod *v1.Pod) bool {
 	for _, uid := range s.objects {
 		if uid != "" {

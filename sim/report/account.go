@@ -111,6 +111,9 @@ func (s *Account) Started(how Start) {
 // Stopped subtracts a bound pod's requests.
 func (s *Account) Stopped(template *corev1.Pod) { s.running--; s.usage.use(template, -1) }
 
+// Resized counts other requests of a bound pod.
+func (s *Account) Resized(before, now *corev1.Pod) { s.usage.use(before, -1); s.usage.use(now, +1) }
+
 // Left subtracts an unbound pod.
 func (s *Account) Left() { s.pending-- }
 

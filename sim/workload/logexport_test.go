@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -90,14 +91,15 @@ func TestFaultsInALogNameTheLine(t *testing.T) {
 		"no entry": {tick + "{\"seq\":2\n", "F:2: ", ""},
 		"unknown kind": {tick + strings.Replace(strings.Replace(tick, "Tick", "Tock", 1), `"seq":1`, `"seq":2`, 1),
 			"F:2: ", "kind: missing or unknown"},
-		"gap": {tick + strings.Replace(tick, `"seq":1`, `"seq":3`, 1), "F:2: ", "entry 3 follows entry 1"},
 		"time back": {tick + strings.Replace(strings.Replace(tick, "2026", "2025", 1), `"seq":1`, `"seq":2`, 1),
-			"F:2: ", "lies outside"},
+			"F:2: ", "put the entries in the order of their times"},
 		"a pod without UID": {strings.Replace(upserted, `,"uid":"p1"`, "", 1), "F:1: ", "a pod without UID"},
 		"two pods of a name": {
 			upserted + strings.NewReplacer(`"seq":1`, `"seq":2`, "p1", "p2").Replace(upserted),
 			"F:2: ", "while the pod of that name with UID p1 is there",
 		},
+		"no end":    {tick + "{\n \"seq\": 2,\n", "F:2: ", "does not end"},
+		"no object": {tick + "\n  null\n", "F:3: ", "where an entry, a JSON object, should begin"},
 		"too far apart": {tick + strings.Replace(strings.Replace(tick, "2026", "2250", 1), `"seq":1`, `"seq":2`, 1),
 			"F:2: ", "lies outside"},
 	} {
@@ -107,5 +109,99 @@ func TestFaultsInALogNameTheLine(t *testing.T) {
 				t.Errorf("got  %v\nwant %s… %s", err, c.start, c.reason)
 			}
 		})
+	}
+}
+
+// TestAnEditedLogIsRead reads the same entries in other shapes: printed for people, in a list, with sorted keys, and
+// with an entry left out and one added.
+func TestAnEditedLogIsRead(t *testing.T) {
+	text := logLines(t, `
+0s "kind":"Upserted","resource":"nodes","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"n1"}}
+1s "kind":"Tick"
+2s "kind":"Upserted","resource":"pods","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"x","uid":"p1"}}
+`)
+	var values []any
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		var v any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, v)
+	}
+	pretty := func(v any) string {
+		out, err := json.MarshalIndent(v, "", "    ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	lines := strings.SplitAfter(text, "\n")
+	for name, edited := range map[string]string{
+		"as printed":    text,
+		"pretty":        pretty(values[0]) + "\n" + pretty(values[1]) + pretty(values[2]),
+		"list":          pretty(values),
+		"one left out":  lines[0] + lines[2],
+		"one added":     lines[0] + lines[1] + lines[1] + lines[2],
+		"without lines": strings.ReplaceAll(text, "\n", " "),
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, err := readText(edited)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(in.nodes) != 1 || len(in.workload.Pods) != 1 || in.workload.Pods[0].Arrival != 2*time.Second {
+				t.Errorf("nodes %v, pods %+v", in.nodes, in.workload.Pods)
+			}
+		})
+	}
+}
+
+// TestAJobOfARecordingIsOnePlan records two pods of a Job. The first pod of index 0 is evicted, and the pod that comes
+// instead fails. The pod of index 1 is resized, and lost with its node; no pod comes instead.
+func TestAJobOfARecordingIsOnePlan(t *testing.T) {
+	pod := func(name, index, rest string) string {
+		return `"kind":"Upserted","resource":"pods","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name +
+			`","namespace":"x","uid":"` + name + `","labels":{"batch.kubernetes.io/job-completion-index":"` + index +
+			`"},"ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"j","uid":"j","controller":true}]},` + rest +
+			`}`
+	}
+	requests := func(cpu string) string {
+		return `"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"` + cpu + `"}}}]}`
+	}
+	in, err := readText(logLines(t, `
+0s "kind":"Upserted","resource":"nodes","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"n1"}}
+0s "kind":"Upserted","resource":"nodes","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n2","uid":"n2"}}
+1s `+pod("a", "0", requests("1"))+`
+1s `+pod("b", "1", requests("1"))+`
+2s "kind":"BindResult","uid":"a","node":"n1","outcome":"Bound"
+2s "kind":"BindResult","uid":"b","node":"n2","outcome":"Bound"
+20s `+pod("a", "0", requests("1")+`,"status":{"conditions":[{"type":"DisruptionTarget","status":"True"}]}`)+`
+21s `+pod("c", "0", requests("1"))+`
+22s "kind":"Deleted","resource":"pods","namespace":"x","name":"a","uid":"a"
+30s "kind":"BindResult","uid":"c","node":"n2","outcome":"Bound"
+40s `+pod("b", "1", requests("2"))+`
+50s `+pod("c", "0", requests("1")+`,"status":{"phase":"Failed"}`)+`
+60s "kind":"Deleted","resource":"nodes","name":"n2","uid":"n2"
+60s "kind":"Deleted","resource":"pods","namespace":"x","name":"b","uid":"b"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range in.workload.Pods {
+		got = append(got, fmt.Sprintf("%s runs %s, fails %t, replaced %t", p.Name, p.Duration, p.Fails, p.Replaced))
+		for _, u := range p.Updates {
+			got = append(got, fmt.Sprintf("  %s requests %s", u.At, u.Pod.Spec.Containers[0].Resources.Requests.Cpu()))
+		}
+	}
+	got = append(got, in.workload.Notes...)
+	want := strings.TrimSpace(`
+a runs 20s, fails true, replaced false
+b runs 58s, fails false, replaced true
+  40s requests 2
+1 pods came instead of pods that were evicted or lost: each is one job with the pod before it
+1 pods were lost with their node: they are taken to have run their time by then`)
+	if text := strings.Join(got, "\n"); text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 }

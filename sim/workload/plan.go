@@ -149,15 +149,17 @@ type PodPlan struct {
 	PodGroup string
 	// Batch, if not nil, holds the pod back until its turn.
 	Batch *Batch
-	// Updates are changes of the pod; changes after it is bound or has ended are skipped.
+	// Updates are changes of the pod. Once it is bound, only changes of its requests are carried out.
 	Updates []PodUpdate
+	// Fails says that the pod fails at the end of its Duration. Otherwise it succeeds.
+	Fails bool
 	// Controller makes the pod again after it was evicted or lost; nil for none. Shared by pods, never changed.
 	Controller *Controller
 	// Replaced says that the workload has this pod's replacement, so that no pod is to be made again.
 	Replaced bool
 }
 
-// PodUpdate is a change of a pod that is not bound.
+// PodUpdate is a change of a pod.
 type PodUpdate struct {
 	// At is the time at which the pod changes; it lies after its arrival.
 	At time.Duration

@@ -153,7 +153,7 @@ func sniff(head []byte) (format, error) {
 		return format{"openb node list", readOpenbNodes}, nil
 	case isHeader(line, openbPodColumns):
 		return format{"openb pod list", readOpenbPods}, nil
-	case isLogLine(line):
+	case isLog(head):
 		return format{"log cat", readLog}, nil
 	case strings.HasPrefix(line, "{"):
 		return format{"Kubernetes JSON", readJSON}, nil
