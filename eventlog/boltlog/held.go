@@ -10,6 +10,8 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/regular"
+
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 // A heldDir is a log's directory as its writer has opened it. The writer makes, cuts and removes files only in that
@@ -26,7 +28,7 @@ func holdDir(path string) (*heldDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := root.Stat(".")
+	self, err := durable.StatIn(root, ".")
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -64,7 +66,7 @@ func (d *heldDir) isThere() error {
 
 // hasSegment returns an error unless the directory has the segment that the writer holds open as held, under its name.
 func (d *heldDir) hasSegment(name string, held fs.FileInfo) error {
-	switch now, err := d.root.Lstat(name); {
+	switch now, err := durable.LstatIn(d.root, name); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("its segment %s was moved away or removed", name)
 	case err != nil:

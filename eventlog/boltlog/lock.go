@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
@@ -102,7 +103,7 @@ func writerWithoutLock(dir string) (writer, err error) {
 
 // isIn returns an error if the directory now has another lock file: it was replaced when it had just been locked.
 func (l *dirLock) isIn(dir *heldDir) error {
-	there, err := dir.root.Lstat(lockName)
+	there, err := durable.LstatIn(dir.root, lockName)
 	if err != nil {
 		return fmt.Errorf("lock log %s: %w", dir.path, err)
 	}

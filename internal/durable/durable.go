@@ -43,7 +43,18 @@ func hasNoLinks(err error) bool {
 
 // PublishIn is Publish within one directory, even if the directory's path now leads elsewhere.
 func PublishIn(dir *os.Root, tmp, name string) error {
-	return publish(dir.Link(tmp, name), name, dir.Lstat, func() error { return dir.Rename(tmp, name) })
+	return publishIn(dir, tmp, name, func() error { return dir.Link(tmp, name) })
+}
+
+// publishIn is PublishIn with a function that makes the hard link.
+func publishIn(dir *os.Root, tmp, name string, link func() error) error {
+	lstat := func(name string) (fs.FileInfo, error) { return LstatIn(dir, name) }
+	linked := linkAgain(link, func() bool {
+		a, errA := lstat(tmp)
+		b, errB := lstat(name)
+		return errA == nil && errB == nil && os.SameFile(a, b)
+	})
+	return publish(linked, name, lstat, func() error { return dir.Rename(tmp, name) })
 }
 
 // publish completes the naming of a file after linking it has ended with linked.

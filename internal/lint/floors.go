@@ -123,6 +123,7 @@ type neighbours struct{ from, to, reason string }
 var sideways = []neighbours{
 	{"eventlog", "apis/...", "apis holds types only and imports nothing of ours; the codec writes them"},
 	{"eventlog", "eventlog/merkle", "merkle is arithmetic on hashes and imports nothing of ours; an Origin has a tree"},
+	{"internal/regular", "internal/durable", "opening a file repeats what a signal has interrupted"},
 	{"eventlog/logtest", "eventlog", "the conformance suite tests eventlog's own interface"},
 	{"cluster", "cluster/devices", "devices are a part of the cluster's state, which knows nothing of the rest"},
 	{"cluster", "cluster/volumes", "volumes are a part of the cluster's state, which knows nothing of the rest"},

@@ -15,6 +15,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 // ErrNotAFile is wrapped by the error about a file that is not regular.
@@ -49,7 +51,7 @@ func open(path string, flag int, perm fs.FileMode) (*os.File, error) {
 
 // OpenIn is OpenFile in the directory dir.
 func OpenIn(dir *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
-	there, err := dir.Lstat(name)
+	there, err := durable.LstatIn(dir, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -61,7 +63,7 @@ func OpenIn(dir *os.Root, name string, flag int, perm fs.FileMode) (*os.File, er
 	if err != nil {
 		return nil, err
 	}
-	if there, err = dir.Lstat(name); err == nil {
+	if there, err = durable.LstatIn(dir, name); err == nil {
 		var held fs.FileInfo
 		if held, err = f.Stat(); err == nil && (!held.Mode().IsRegular() || !os.SameFile(there, held)) {
 			err = &fs.PathError{Op: "open", Path: name, Err: notAFile(there.Mode())}
