@@ -115,6 +115,9 @@ func (d *Dir) Put(seq uint64, data []byte) error {
 func (d *Dir) Drop(seq uint64) error {
 	err := d.held()
 	if err == nil {
+		err = regular.Directory(d.path) // not a link to one
+	}
+	if err == nil {
 		err = removeIfThere(d.file(seq))
 	}
 	if err == nil {

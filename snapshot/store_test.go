@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rollcall-sched/rollcall/internal/regular"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -169,5 +170,22 @@ func TestAFailedPutLeavesWhatWasThere(t *testing.T) {
 	}
 	if err := snapshot.NewDir(filepath.Join(path, "no", "where"), 1).Put(1, nil); err == nil {
 		t.Error("a directory is made in one that is not there")
+	}
+}
+
+func TestNoSnapshotIsDroppedThroughALink(t *testing.T) {
+	there := t.TempDir() + "/elsewhere"
+	link := t.TempDir() + "/snapshots"
+	if err := snapshot.NewDir(there, 3).Add(7, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(there, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := snapshot.NewDir(link, 3).Drop(7); !errors.Is(err, regular.ErrNotAFile) {
+		t.Errorf("%v", err)
+	}
+	if seqs, err := snapshot.NewDir(there, 3).List(); len(seqs) != 1 || err != nil {
+		t.Errorf("%v, %v", seqs, err)
 	}
 }

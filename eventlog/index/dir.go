@@ -180,11 +180,14 @@ func (d *Dir) create() error {
 }
 
 // Drop removes the parts whose entries are all before first, and the unfinished files of a crash. It returns the
-// number of parts it removed.
+// number of parts it removed. It removes nothing through a symbolic link.
 func (d *Dir) Drop(first uint64) (dropped int, err error) {
 	files, err := os.ReadDir(d.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return 0, nil
+	}
+	if err == nil {
+		err = regular.Directory(d.path)
 	}
 	if err == nil && d.Held != nil {
 		err = d.Held()

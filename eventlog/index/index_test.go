@@ -18,6 +18,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/index"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // drawn returns entries that each name one of a few pods, and the naive reference: the entries by pod.
@@ -199,6 +200,23 @@ func TestDropRemovesWhatIsBeforeAndWhatACrashLeft(t *testing.T) {
 		t.Errorf("all are before entry 12: %d, %v", n, err)
 	}
 	if ranges, err := dir.List(); len(ranges) != 0 || err != nil {
+		t.Errorf("%v, %v", ranges, err)
+	}
+}
+
+func TestNothingIsDroppedThroughALink(t *testing.T) {
+	there := index.NewDir(t.TempDir() + "/elsewhere")
+	if err := there.Put(somePart(t)); err != nil {
+		t.Fatal(err)
+	}
+	link := t.TempDir() + "/index"
+	if err := os.Symlink(there.Path(), link); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := index.NewDir(link).Drop(100); n != 0 || !errors.Is(err, regular.ErrNotAFile) {
+		t.Errorf("%d parts dropped, %v", n, err)
+	}
+	if ranges, err := there.List(); len(ranges) != 1 || err != nil {
 		t.Errorf("%v, %v", ranges, err)
 	}
 }
