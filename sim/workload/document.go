@@ -227,6 +227,13 @@ func yamlDocuments(path string, data []byte, f func(*document) error) error {
 
 // yamlDocument reads one document that begins at line first; nil if it holds nothing.
 func yamlDocument(path string, first int, text []byte) (*document, error) {
+	var root yamlv3.Node
+	// One parser finds the lines, and another the values: if the first fails, only the lines are missing.
+	unknown := yamlv3.Unmarshal(text, &root)
+	if size := expandedSize(&root, map[*yamlv3.Node]int64{}); size > 1<<10+maxExpanded*int64(len(text)) {
+		return nil, &InputError{path, first, fmt.Errorf("its aliases (*name) make %d bytes of a document of %d: write "+
+			"the values where they are used", size, len(text))}
+	}
 	body, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, yamlError(path, first, err)
@@ -235,9 +242,7 @@ func yamlDocument(path string, first int, text []byte) (*document, error) {
 		return nil, nil
 	}
 	d := &document{path: path, line: first, offset: first - 1, body: body}
-	var root yamlv3.Node
-	// One parser finds the lines, and another the values: if the first fails, only the lines are missing.
-	if err := yamlv3.Unmarshal(text, &root); err == nil && len(root.Content) == 1 {
+	if unknown == nil && len(root.Content) == 1 {
 		d.tree = root.Content[0]
 		d.line = d.offset + d.tree.Line
 	}

@@ -110,6 +110,9 @@ func readManifest(in *input, path string, r io.Reader,
 	if err := documents(path, data, m.add); err != nil {
 		return err
 	}
+	if err := m.checkTotal(); err != nil {
+		return err
+	}
 	m.ownership = newOwnership(m.pods)
 	for _, source := range m.pods {
 		if err := m.addPods(source); err != nil {
@@ -371,19 +374,6 @@ func (m *manifest) addPod(d *document, plan PodPlan) error {
 		return d.errorf("", "more than %d pods", MaxPods)
 	}
 	m.in.workload.Pods = append(m.in.workload.Pods, plan)
-	return nil
-}
-
-// checkRoom refuses an object that makes more pods than one can, or than fit into the workload. It is called before
-// the pods are made. field is the path of their number.
-func (m *manifest) checkRoom(d *document, field, object string, pods int64) error {
-	if pods > MaxObjectPods {
-		return d.errorf(field, "%s: %s makes %d pods: one object can make %d", field, object, pods, MaxObjectPods)
-	}
-	if there := len(m.in.workload.Pods); pods > MaxPods-int64(there) {
-		return d.errorf(field, "%s: %s makes %d pods, and there are %d before: a workload can have %d", field, object,
-			pods, there, MaxPods)
-	}
 	return nil
 }
 

@@ -145,7 +145,7 @@ func TestFaultsNameFileLineAndReason(t *testing.T) {
 		{"swf twice", strings.Repeat("1 0 -1 5 1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", 2), "F:2: ",
 			"job 1 stands twice"},
 		{"swf too many", "1 0 -1 5 99999999 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", "F:1: ",
-			"more than 10000000 pods"},
+			"a workload can have 10000000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := readText(c.text)

@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,8 @@ func readSWF(in *input, path string, r io.Reader) error {
 	template := newTemplate(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, nil)
 	declared := declarations{}
 	seen := map[int64]bool{}
-	cancelled, parts := 0, 0
+	var jobs []swfLine // made at the end: a file of too many is refused before it takes memory
+	cancelled, parts, pods := 0, 0, int64(0)
 	err := lines(path, r, func(_ int, text []byte) error {
 		line := strings.TrimSpace(string(text))
 		if line == "" || strings.HasPrefix(line, ";") {
@@ -78,19 +80,27 @@ func readSWF(in *input, path string, r io.Reader) error {
 			return fmt.Errorf("job %d stands twice", job.job)
 		}
 		seen[job.job] = true
-		if int64(len(in.workload.Pods))+job.processors > MaxPods {
-			return fmt.Errorf("more than %d pods", MaxPods)
+		if pods += job.processors; pods > MaxPods {
+			return fmt.Errorf("job %d needs %d processors, a pod each, which makes %d pods with the jobs before: a "+
+				"workload can have %d", job.job, job.processors, pods, MaxPods)
 		}
-		in.addGang(job, template, declared.of(wholeSeconds(job.declared)))
+		jobs = append(jobs, job)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	in.workload.Pods = slices.Grow(in.workload.Pods, int(pods))
+	for _, job := range jobs {
+		in.addGang(job, template, declared.of(wholeSeconds(job.declared)))
+	}
 	if cancelled > 0 {
 		in.note("%d jobs that were cancelled before they ran are left out", cancelled)
 	}
 	if parts > 0 {
 		in.note("%d lines that tell of parts of a job are left out", parts)
 	}
-	return err
+	return nil
 }
 
 // swfNumbers splits a line. Every field is a number; the fields that are read are whole numbers.
