@@ -83,6 +83,14 @@ func TestAStreamOfOtherSettingsIsRefusedByTheSetting(t *testing.T) {
 
 // A message that another program publishes to the log's subject is no entry: the log ends before it.
 func TestAMessageOfAnotherProgramEndsTheLog(t *testing.T) {
+	for name, header := range map[string]nats.Header{
+		"plain": nil, "a number of its own": {"Nats-Sequence": {"1"}}, "a status": {"Status": {"404"}},
+	} {
+		t.Run(name, func(t *testing.T) { testForeignMessage(t, header) })
+	}
+}
+
+func testForeignMessage(t *testing.T, header nats.Header) {
 	s := startServer(t, nil)
 	nc, js := connected(t, s)
 	a := addressOf(t, s, "jobs")
@@ -91,7 +99,8 @@ func TestAMessageOfAnotherProgramEndsTheLog(t *testing.T) {
 	must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
 	stream, err := js.Stream(t.Context(), "jobs")
 	must(t, err)
-	_, err = nc.Request(stream.CachedInfo().Config.Subjects[0], []byte("hello"), 5*time.Second)
+	subject := stream.CachedInfo().Config.Subjects[0]
+	_, err = nc.RequestMsg(&nats.Msg{Subject: subject, Header: header, Data: []byte("hello")}, 5*time.Second)
 	must(t, err)
 	var damaged *eventlog.DamagedError
 	for range 2 {

@@ -304,17 +304,27 @@ func (c *conn) some(
 			}
 			return dst, err
 		}
-		if status := m.Header.Get("Status"); status == "503" {
+		switch seq, status := sequenceOf(m), m.Header.Get("Status"); {
+		case seq == "" && status == "503":
 			return dst, nats.ErrNoResponders
-		} else if status != "" { // the end of the range, or of this replica's messages
+		case seq == "" && status != "": // the end of the range, or of this replica's messages
 			return dst, nil
-		}
-		if seq := m.Header.Get("Nats-Sequence"); seq != strconv.FormatUint(next, 10) {
+		case seq != strconv.FormatUint(next, 10):
 			return dst, fmt.Errorf("%s: message %d: %w: %s comes next", c.at, next, errNoMessage, seq)
 		}
 		dst = append(dst, message{next, m.Data})
 	}
 	return dst, nil
+}
+
+// sequenceOf returns the number that the server gives a message; "" for an answer without a message. The server adds its
+// headers behind the ones with which the message was published, so that the last one counts.
+func sequenceOf(m *nats.Msg) string {
+	all := m.Header["Nats-Sequence"]
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
 }
 
 // messages yields the messages from one to another, all of which the stream's leader has, or had. While patience
