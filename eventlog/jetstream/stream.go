@@ -317,8 +317,8 @@ func (c *conn) some(
 	return dst, nil
 }
 
-// sequenceOf returns the number that the server gives a message; "" for an answer without a message. The server adds its
-// headers behind the ones with which the message was published, so that the last one counts.
+// sequenceOf returns the number that the server gives a message; "" for an answer without a message. The server adds
+// its headers behind the ones with which the message was published, so that the last one counts.
 func sequenceOf(m *nats.Msg) string {
 	all := m.Header["Nats-Sequence"]
 	if len(all) == 0 {

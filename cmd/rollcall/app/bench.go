@@ -244,7 +244,7 @@ type benchFacts struct {
 
 func (f benchFacts) writeText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) { plainf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("workload", "%s", f.Text)
 	row("placed", "%d of %d pods, by %d decisions", f.Placed, f.Pods, f.Decisions)
 	if f.Preempt {

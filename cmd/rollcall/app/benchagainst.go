@@ -199,12 +199,12 @@ func (f *pairFacts) writeText(w io.Writer) error {
 	if f.Rounds == 1 {
 		rounds = "1 round"
 	}
-	fmt.Fprintf(w, "workload  %s; %s on %d cores\nthis      %s\nother     %s\n\n", f.Text, rounds, f.Cores, f.Program,
+	plainf(w, "workload  %s; %s on %d cores\nthis      %s\nother     %s\n\n", f.Text, rounds, f.Cores, f.Program,
 		f.Other)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "medians\tthis\tother\tratio\tlowest\thighest\t")
 	for _, figure := range f.Figures {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t\n", figure.Name, fourDigits(figure.Value),
+		plainf(t, "%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t\n", figure.Name, fourDigits(figure.Value),
 			fourDigits(figure.Other), figure.Ratio, figure.Lowest, figure.Highest)
 	}
 	return t.Flush()

@@ -123,7 +123,7 @@ type backlogFacts struct {
 
 func (f backlogFacts) writeText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) { plainf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("workload", "%s, %s", f.Text, f.Policy)
 	row("queueing", "%s of CPU for each of the gangs, its first attempt included",
 		millis(f.FirstSeconds/float64(max(1, f.Waiting+f.Hopeless))))

@@ -84,7 +84,7 @@ func (d *demo) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if d.keep == "" {
-		fmt.Fprintf(w, "\nrollcall demo --keep demo.db --plot demo.svg keeps the log and draws a plot.\n")
+		plainf(w, "\nrollcall demo --keep demo.db --plot demo.svg keeps the log and draws a plot.\n")
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func writeMainLines(w io.Writer, write func(io.Writer) error, prefixes ...string
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "… and %d more lines\n", others)
+	_, err := plainf(w, "… and %d more lines\n", others)
 	return err
 }
 

@@ -60,9 +60,9 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	switch {
 	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules), errors.Is(err, errViolated):
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintf(stderr, "rollcall: interrupted: %v\n", err)
+		plainf(stderr, "rollcall: interrupted: %v\n", plainLines(err.Error()))
 	default:
-		fmt.Fprintf(stderr, "rollcall: %v\n", err)
+		plainf(stderr, "rollcall: %v\n", plainLines(err.Error()))
 	}
 	var missing *framework.MissingPluginError
 	if errors.As(err, &missing) {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -65,11 +64,11 @@ func writeArchived(w io.Writer, r *archive.Report) error {
 	var err error
 	switch {
 	case r.Segments == 0 && r.Snapshot == 0:
-		_, err = fmt.Fprintf(w, "%s %d\n", none, r.Before)
+		_, err = plainf(w, "%s %d\n", none, r.Before)
 	case r.Segments == 0:
-		_, err = fmt.Fprintf(w, "%s %d and below the snapshot of entry %d\n", none, r.Before, r.Snapshot)
+		_, err = plainf(w, "%s %d and below the snapshot of entry %d\n", none, r.Before, r.Snapshot)
 	default:
-		_, err = fmt.Fprintf(w, "archived  %d segments, entries %d to %d, %d bytes\nto        %s\n"+
+		_, err = plainf(w, "archived  %d segments, entries %d to %d, %d bytes\nto        %s\n"+
 			"from now  the log begins with entry %d in %s, and the snapshot of entry %d stands for what was before\n",
 			r.Segments, r.First, r.Last, r.Bytes, r.Dir, r.Last+1, r.Path, r.Snapshot)
 	}

@@ -54,21 +54,21 @@ func writeChecked(w io.Writer, f *audit.Checked) error {
 	last := f.Checkpoints[len(f.Checkpoints)-1]
 	switch f.Proven {
 	case "inclusion":
-		fmt.Fprintf(w, "proven: this entry is in the log %s of %d entries\n%s\n", last.Origin, last.Size, f.Entry)
+		plainf(w, "proven: this entry is in the log %s of %d entries\n%s\n", last.Origin, last.Size, string(f.Entry))
 	case "placement":
 		writePlacement(w, f.Placement, last)
 		for _, entry := range f.Entries {
-			fmt.Fprintf(w, "%s\n", entry)
+			plainf(w, "%s\n", string(entry))
 		}
 	case "consistency":
-		fmt.Fprintf(w, "proven: the log %s of %d entries begins with what it was when it had %d\n",
+		plainf(w, "proven: the log %s of %d entries begins with what it was when it had %d\n",
 			last.Origin, last.Size, f.Checkpoints[0].Size)
 	default:
-		fmt.Fprintf(w, "signed: the log %s had %d entries\n", last.Origin, last.Size)
+		plainf(w, "signed: the log %s had %d entries\n", last.Origin, last.Size)
 	}
 	var err error
 	for _, c := range f.Checkpoints {
-		_, err = fmt.Fprintf(w, "checkpoint of %d entries: root %s, chain %s\n", c.Size, c.Root, c.Chain)
+		_, err = plainf(w, "checkpoint of %d entries: root %s, chain %s\n", c.Size, c.Root, c.Chain)
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func writePlacement(w io.Writer, p *audit.PlacementReport, c audit.CheckpointRep
 		shown = fmt.Sprintf("choose node %s for pod %s (UID %s); that it was bound there is not shown",
 			p.Node, p.Pod, p.UID)
 	}
-	fmt.Fprintf(w, "proven: these entries are in the log %s of %d entries, and %s\n", c.Origin, c.Size, shown)
+	plainf(w, "proven: these entries are in the log %s of %d entries, and %s\n", c.Origin, c.Size, shown)
 	gang := ""
 	if p.Group != "" {
 		gang = " of gang " + p.Group
@@ -89,7 +89,7 @@ func writePlacement(w io.Writer, p *audit.PlacementReport, c audit.CheckpointRep
 	if p.Released != nil {
 		verb = "placed, to wait in Permit"
 	}
-	fmt.Fprintf(w, "  decided   entry %d, %s: pod %s%s is %s on node %s\n",
+	plainf(w, "  decided   entry %d, %s: pod %s%s is %s on node %s\n",
 		p.Decided.Seq, p.Decided.Time, p.Pod, gang, verb, p.Node)
 	if r := p.Released; r != nil {
 		by := "the Decision on pod " + r.By
@@ -102,16 +102,16 @@ func writePlacement(w io.Writer, p *audit.PlacementReport, c audit.CheckpointRep
 		if r.Others > 0 {
 			others = fmt.Sprintf(", with %d other pods", r.Others)
 		}
-		fmt.Fprintf(w, "  released  entry %d, %s: it may be bound, by %s%s\n", r.Seq, r.Time, by, others)
+		plainf(w, "  released  entry %d, %s: it may be bound, by %s%s\n", r.Seq, r.Time, by, others)
 	}
 	switch b := p.Bound; {
 	case b == nil:
 		fmt.Fprint(w, "  bound     not shown: the proof has no result of the bind\n")
 	case b.Message != "":
-		fmt.Fprintf(w, "  bound     entry %d, %s: the result of the bind to node %s is %s (%s)\n",
+		plainf(w, "  bound     entry %d, %s: the result of the bind to node %s is %s (%s)\n",
 			b.Seq, b.Time, p.Node, b.Outcome, b.Message)
 	default:
-		fmt.Fprintf(w, "  bound     entry %d, %s: the result of the bind to node %s is %s\n",
+		plainf(w, "  bound     entry %d, %s: the result of the bind to node %s is %s\n",
 			b.Seq, b.Time, p.Node, b.Outcome)
 	}
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,7 @@ any others, nothing is.`,
 				return err
 			}
 			return out.write(cmd.OutOrStdout(), made, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "log       %s\nentries   %d, %d of them new\nchain     %s\ntree      "+
+				_, err := plainf(w, "log       %s\nentries   %d, %d of them new\nchain     %s\ntree      "+
 					"%s\n", made.To, made.Entries, made.Added, made.Hash, made.Root)
 				return err
 			})

@@ -130,11 +130,11 @@ func writeExported(w io.Writer, x *bundles.Exported) error {
 	if path == "" {
 		path = "standard output"
 	}
-	fmt.Fprintf(w, "file      %s, %d bytes\nentries   %d to %d", path, x.Bytes, x.First, x.Last)
+	plainf(w, "file      %s, %d bytes\nentries   %d to %d", path, x.Bytes, x.First, x.Last)
 	if x.From > x.First {
-		fmt.Fprintf(w, "; asked for from %d on, and the state is that of entry %d", x.From, x.First-1)
+		plainf(w, "; asked for from %d on, and the state is that of entry %d", x.From, x.First-1)
 	}
-	_, err := fmt.Fprintf(w, "\ntimes     %s to %s\nchain     %x to %s\ntree      %s\n",
+	_, err := plainf(w, "\ntimes     %s to %s\nchain     %x to %s\ntree      %s\n",
 		x.FirstTime, x.LastTime, x.Origin.Hash, x.LastHash, x.Root)
 	return err
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,7 @@ later than with entry 1 becomes a log that does: its entries keep their numbers.
 				return err
 			}
 			return out.write(cmd.OutOrStdout(), made, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "log       %s\nentries   %d to %d\nchain     %s\ntree      %s\n",
+				_, err := plainf(w, "log       %s\nentries   %d to %d\nchain     %s\ntree      %s\n",
 					made.Path, made.First, made.Last, made.LastHash, made.Root)
 				return err
 			})

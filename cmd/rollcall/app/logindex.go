@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ explain also needs the state near the entry that it is asked about. Of a log who
 			}
 			log.shown.done()
 			return out.write(cmd.OutOrStdout(), done, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "index      %s\nentries    %d to %d\n"+
+				_, err := plainf(w, "index      %s\nentries    %d to %d\n"+
 					"parts      %d written, %d bytes; %d were there\nsnapshots  %d written\n", done.Dir, done.First,
 					done.Last, done.Parts, done.Bytes, done.Kept, len(done.Snapshots))
 				return err

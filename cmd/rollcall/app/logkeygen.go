@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -60,7 +59,7 @@ one key for one log. Existing files are not overwritten.`,
 }
 
 func (f keyFacts) writeText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "name     %s\nprivate  %s  (keep it to yourself)\n"+
+	_, err := plainf(w, "name     %s\nprivate  %s  (keep it to yourself)\n"+
 		"public   %s  (give it to everyone who checks)\n%s\n", f.Name, f.Private, f.Public, strings.TrimSpace(f.Key))
 	return err
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ stream of NATS JetStream may have a writer meanwhile.`,
 				return err
 			}
 			return out.write(cmd.OutOrStdout(), taken, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "snapshot  %s, %d bytes\nentry     %d\nstate     %s\n",
+				_, err := plainf(w, "snapshot  %s, %d bytes\nentry     %d\nstate     %s\n",
 					taken.Path, taken.Bytes, taken.Seq, taken.Hash)
 				return err
 			})

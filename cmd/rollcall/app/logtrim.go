@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -63,11 +62,11 @@ between, it says so, and the next one puts that right.`,
 
 func writeTrimmed(w io.Writer, r *archive.Trimmed) error {
 	if r.Messages == 0 {
-		_, err := fmt.Fprintf(w, "nothing to take out: too little lies before entry %d and the snapshot before it\n",
+		_, err := plainf(w, "nothing to take out: too little lies before entry %d and the snapshot before it\n",
 			r.Before)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "taken out  entries %d to %d, %d messages, %d bytes on each server\ncopy       %s\n"+
+	_, err := plainf(w, "taken out  entries %d to %d, %d messages, %d bytes on each server\ncopy       %s\n"+
 		"from now   the log begins with entry %d, and the snapshot of entry %d stands for what was before\n",
 		r.From, r.First-1, r.Messages, r.Bytes, r.Copy, r.First, r.Snapshot)
 	return err

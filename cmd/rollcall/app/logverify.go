@@ -130,23 +130,23 @@ func showVerified(p *progress, at verify.Progress) {
 
 func writeVerified(w io.Writer, r *verify.Report) error {
 	if r.Failed != "" {
-		fmt.Fprintf(w, "log       %s\n", r.Path)
+		plainf(w, "log       %s\n", r.Path)
 		writeCompared(w, r)
 		how := "NOTHING OF IT COULD BE CHECKED"
 		if r.Entries > 0 {
 			how = fmt.Sprintf("NOT ALL OF IT COULD BE CHECKED; entries %d to %d are good", r.First, r.Last())
 		}
-		_, err := fmt.Fprintf(w, "%s\n  %s\n", how, r.Failed)
+		_, err := plainf(w, "%s\n  %s\n", how, r.Failed)
 		return err
 	}
-	fmt.Fprintf(w, "log       %s\n", r.Path)
+	plainf(w, "log       %s\n", r.Path)
 	if r.Segments > 0 { // a stream has none
-		fmt.Fprintf(w, "segments  %d\n", r.Segments)
+		plainf(w, "segments  %d\n", r.Segments)
 	}
 	if r.First > 1 {
-		fmt.Fprintf(w, "begins    with entry %d", r.First)
+		plainf(w, "begins    with entry %d", r.First)
 		if r.Absent != "" {
-			fmt.Fprintf(
+			plainf(
 				w,
 				": those before were archived, and not checked, because they are not found\n          (%s)",
 				r.Absent,
@@ -154,17 +154,17 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "entries   %d\ntook      %s (%.0f entries/s)\n", r.Entries,
+	plainf(w, "entries   %d\ntook      %s (%.0f entries/s)\n", r.Entries,
 		time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond), r.EntriesPerSecond)
 	if r.Hash != "" {
-		fmt.Fprintf(w, "chain     %s\n", r.Hash)
+		plainf(w, "chain     %s\n", r.Hash)
 	}
 	if r.Root != "" {
-		fmt.Fprintf(w, "tree      %s\n", r.Root)
+		plainf(w, "tree      %s\n", r.Root)
 	}
 	writeSnapshots(w, r)
 	if r.Stateless {
-		fmt.Fprintf(
+		plainf(
 			w,
 			"snapshot  NONE: no state can be made of the entries, which cannot be replayed, explained or gone on "+
 				"from\n",
@@ -180,10 +180,10 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		_, err := fmt.Fprintln(w, "whole")
 		return err
 	case r.Damage == nil && r.EndUnknown == "":
-		_, err := fmt.Fprintf(w, "whole in itself, and %s\n", signedVerdict(r))
+		_, err := plainf(w, "whole in itself, and %s\n", signedVerdict(r))
 		return err
 	case r.Damage == nil:
-		_, err := fmt.Fprintf(
+		_, err := plainf(
 			w,
 			"NOT KNOWN to be whole; entries %d to %d are good\n  %s\n",
 			r.First,
@@ -196,7 +196,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 	if r.Damage.Seq > r.First {
 		readable = fmt.Sprintf("entries %d to %d can be read", r.First, r.Damage.Seq-1)
 	}
-	_, err := fmt.Fprintf(
+	_, err := plainf(
 		w,
 		"DAMAGED at entry %d, in %s; %s\n  %s\n",
 		r.Damage.Seq,
@@ -213,17 +213,17 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 // writeCompared writes the result of comparing the log with each checkpoint.
 func writeCompared(w io.Writer, r *verify.Report) {
 	for _, c := range r.Checkpoints {
-		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
+		plainf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
 	}
 	for _, c := range r.Mismatches {
-		fmt.Fprintf(w, "signed    DOES NOT MATCH the checkpoint of %d entries of %s\n          %s\n",
+		plainf(w, "signed    DOES NOT MATCH the checkpoint of %d entries of %s\n          %s\n",
 			c.Size, c.Origin, c.Reason)
 	}
 	if m := r.Mismatch(); m != nil {
-		fmt.Fprintf(w, "          %s\n", strings.ReplaceAll(m.Advice(), "\n", "\n          "))
+		plainf(w, "          %s\n", ownText(strings.ReplaceAll(string(plainLines(m.Advice())), "\n", "\n          ")))
 	}
 	for _, c := range r.NotCompared {
-		fmt.Fprintf(w, "signed    NOT COMPARED with the checkpoint of %d entries of %s\n          %s\n",
+		plainf(w, "signed    NOT COMPARED with the checkpoint of %d entries of %s\n          %s\n",
 			c.Size, c.Origin, c.Reason)
 	}
 }
@@ -241,18 +241,18 @@ func signedVerdict(r *verify.Report) string {
 
 func writeSnapshots(w io.Writer, r *verify.Report) {
 	if r.Unlisted != "" {
-		fmt.Fprintf(w, "snapshots NOT CHECKED: %s\n", r.Unlisted)
+		plainf(w, "snapshots NOT CHECKED: %s\n", r.Unlisted)
 	}
 	for _, s := range r.Snapshots {
 		switch s.State {
 		case verify.SnapshotGood:
-			fmt.Fprintf(w, "snapshot  of entry %d, good, state %s\n", s.Seq, s.Hash)
+			plainf(w, "snapshot  of entry %d, good, state %s\n", s.Seq, s.Hash)
 		case verify.SnapshotBad:
-			fmt.Fprintf(w, "snapshot  of entry %d, BAD: %s\n", s.Seq, s.Reason)
+			plainf(w, "snapshot  of entry %d, BAD: %s\n", s.Seq, s.Reason)
 		case verify.SnapshotUnread:
-			fmt.Fprintf(w, "snapshot  of entry %d, NOT KNOWN: %s\n", s.Seq, s.Reason)
+			plainf(w, "snapshot  of entry %d, NOT KNOWN: %s\n", s.Seq, s.Reason)
 		default:
-			fmt.Fprintf(w, "snapshot  of entry %d, not compared: %s\n", s.Seq, s.Reason)
+			plainf(w, "snapshot  of entry %d, not compared: %s\n", s.Seq, s.Reason)
 		}
 	}
 }
@@ -265,19 +265,19 @@ func writeTail(w io.Writer, r *verify.Report) error {
 		if t.Ended {
 			state = "has ended before it had told them all; verify the log again"
 		}
-		fmt.Fprintf(w, "tail      entries %d to %d were told by process %d (%s), which %s\n"+
+		plainf(w, "tail      entries %d to %d were told by process %d (%s), which %s\n"+
 			"          for the structure of the file to be checked too\n", t.First, t.Last, t.PID, t.Version, state)
 	}
 	var err error
 	switch {
 	case r.Unread != "" && r.Entries == 0:
-		_, err = fmt.Fprintf(
+		_, err = plainf(
 			w,
 			"NOT CHECKED, because it is being written to, and nothing of it could be read\n  %s\n",
 			r.Unread,
 		)
 	case r.Unread != "":
-		_, err = fmt.Fprintf(
+		_, err = plainf(
 			w,
 			"NOT CHECKED behind entry %d; entries %d to %d are good\n  %s\n",
 			last,
@@ -286,11 +286,11 @@ func writeTail(w io.Writer, r *verify.Report) error {
 			r.Unread,
 		)
 	case r.Damage == nil && r.EndUnknown != "":
-		_, err = fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, last, r.EndUnknown)
+		_, err = plainf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, last, r.EndUnknown)
 	case r.Damage == nil && signedVerdict(r) != "":
-		_, err = fmt.Fprintf(w, "whole in itself up to entry %d, and %s\n", last, signedVerdict(r))
+		_, err = plainf(w, "whole in itself up to entry %d, and %s\n", last, signedVerdict(r))
 	case r.Damage == nil:
-		_, err = fmt.Fprintf(w, "whole up to entry %d\n", last)
+		_, err = plainf(w, "whole up to entry %d\n", last)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (p *progress) note(message string) {
 	printNote(p.notes, message)
 }
 
-func printNote(stderr io.Writer, message string) { fmt.Fprintf(stderr, "rollcall: %s\n", message) }
+func printNote(stderr io.Writer, message string) { plainf(stderr, "rollcall: %s\n", message) }
 
 // show draws the line, at most ten times a second.
 func (p *progress) show(format string, args ...any) {
@@ -40,7 +40,7 @@ func (p *progress) show(format string, args ...any) {
 		return
 	}
 	p.drawn = time.Now()
-	fmt.Fprintf(p.w, "\r\x1b[K%s", fmt.Sprintf(format, args...))
+	plainf(p.w, "\r\x1b[K%s", fmt.Sprintf(format, args...))
 }
 
 // done removes the line and returns the time that the work took.

@@ -201,9 +201,9 @@ func (r *replaying) start(ctx context.Context, log *logs.Source, last uint64) (*
 
 func (f replayFacts) writeText(w io.Writer) error {
 	if f.Start > 0 {
-		fmt.Fprintf(w, "from       the snapshot of entry %d on\n", f.Start)
+		plainf(w, "from       the snapshot of entry %d on\n", f.Start)
 	}
-	fmt.Fprintf(
+	plainf(
 		w,
 		"entries    %d\ndecisions  %d\ntook       %s (%.0f decisions/s)\n",
 		f.Entries,
@@ -212,15 +212,15 @@ func (f replayFacts) writeText(w io.Writer) error {
 		f.DecisionsPerSecond,
 	)
 	if f.Hash != "" {
-		fmt.Fprintf(w, "state      %s\n", f.Hash)
+		plainf(w, "state      %s\n", f.Hash)
 	}
 	if n, wrong := len(f.States), len(f.OtherStates); wrong > 0 {
-		fmt.Fprintf(w, "snapshots  %d compared, %d WRONG: of entries %d\n", n, wrong, f.OtherStates)
+		plainf(w, "snapshots  %d compared, %d WRONG: of entries %d\n", n, wrong, f.OtherStates)
 	} else if n > 0 {
-		fmt.Fprintf(w, "snapshots  %d compared\n", n)
+		plainf(w, "snapshots  %d compared\n", n)
 	}
 	if f.Parts > 0 {
-		fmt.Fprintf(w, "parts      %d\n", f.Parts)
+		plainf(w, "parts      %d\n", f.Parts)
 	}
 	if f.Undecided {
 		fmt.Fprintln(w, "the log ends before everything was decided: its writer was stopped")
@@ -231,17 +231,17 @@ func (f replayFacts) writeText(w io.Writer) error {
 	}
 	for i := range f.OtherRules {
 		other := &f.OtherRules[i]
-		fmt.Fprintf(w, "%s\nthe first differences:\n", other)
+		plainf(w, "%s\nthe first differences:\n", other)
 		for _, d := range other.Differences {
-			fmt.Fprintf(w, "  %s\n", d)
+			plainf(w, "  %s\n", d)
 		}
 	}
 	if f.Diverged == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "DIVERGED in %d places; the first:\n", f.Diverged)
+	plainf(w, "DIVERGED in %d places; the first:\n", f.Diverged)
 	for _, d := range f.Divergences {
-		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {
+		if _, err := plainf(w, "  %s\n", d); err != nil {
 			return err
 		}
 	}

@@ -141,7 +141,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, note := range work.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
+		plainf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
 	}
 	requeue, err := sim.ParseRequeue(s.requeue)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summar
 	if s.report.path != "" {
 		rows := cluster.Report()
 		if len(rows) == 0 && !s.reportPods {
-			fmt.Fprintf(cmd.ErrOrStderr(),
+			plainf(cmd.ErrOrStderr(),
 				"rollcall: the report has no line: no pod is in a group; --report-pods adds a line for each pod\n")
 		}
 		if err := s.report.write(cmd.OutOrStdout(),

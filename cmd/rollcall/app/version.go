@@ -42,10 +42,10 @@ func newVersion(added []string) *cobra.Command {
 			v := version()
 			v.Added = added
 			return out.write(cmd.OutOrStdout(), v, func(w io.Writer) error {
-				fmt.Fprintf(w, "rollcall %s\nlog format %d, behaviour %d\nkube-scheduler plugins %s\n", v, v.Format,
+				plainf(w, "rollcall %s\nlog format %d, behaviour %d\nkube-scheduler plugins %s\n", v, v.Format,
 					v.Behaviour, v.Kubernetes)
 				if len(v.Added) > 0 {
-					fmt.Fprintf(w, "added plugins: %s\n", strings.Join(v.Added, ", "))
+					plainf(w, "added plugins: %s\n", strings.Join(v.Added, ", "))
 				}
 				_, err := fmt.Fprintln(w, v.Go)
 				return err
