@@ -40,9 +40,8 @@ type Assignment struct {
 // Apply takes in an entry of the log. It returns an error if the entry contradicts the entries before it. TakeChanges
 // returns the changes.
 //
-// Apply takes in the objects of Upserted and Deleted. A Decision says what its scheduler did with pods. The caller of
-// Apply calls Assume, Hold, Allow, Confirm, Release and Evicting for it, because plugins read the state between two of
-// these calls.
+// Apply takes in the objects of Upserted and Deleted. Apply ignores a Decision. The caller of Apply calls Assume, Hold,
+// Allow, Confirm, Release and Evicting for it, because plugins read the state between two of these calls.
 func (s *State) Apply(e eventlog.Entry) error {
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:

@@ -241,8 +241,9 @@ func (c *Composite) count(has func(*Group) bool) (levels []*Composite, have []in
 	return levels, have
 }
 
-// Lacking returns how many more of the gangs and composites directly below must satisfy has. For the counts of
-// gang.Count, use gang.Unit.Lacking.
+// Lacking returns how many more gangs and composites directly below c are needed for its minimum. A gang counts if has
+// returns true for it. A composite counts if enough of its own children count. For the counts of gang.Count, use
+// gang.Unit.Lacking.
 func (c *Composite) Lacking(has func(*Group) bool) int { return max(0, c.Min()-c.Having(has)) }
 
 // Having counts the gangs directly below that have it, and the composites of which as many as they need have it.

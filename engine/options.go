@@ -56,8 +56,8 @@ type Release uint8
 const (
 	// WhenDurable: once the decision is durable. Nothing that leaves the process may come earlier.
 	WhenDurable Release = iota
-	// WhenDecided: at once. It is for a world that exists in this log alone, such as a virtual cluster. Effects lead to
-	// later entries of the same log only, so what is left after a crash is the beginning of the run.
+	// WhenDecided: at once. It is for a world that exists in this log alone, such as a virtual cluster. There, effects
+	// change nothing outside the log. So after a crash the log holds a consistent first part of the run.
 	WhenDecided
 )
 

@@ -16,9 +16,9 @@ type FollowedLog interface {
 	eventlog.Follower
 }
 
-// A Standby has the state of a log that another process writes, and keeps it at the last durable entry, so that an
-// Engine can take the log over without reading it. It decides nothing. It writes nothing but snapshots that are due by
-// Options, so that the writer of the log need not make them.
+// A Standby applies each durable entry of a log that another process writes. So an Engine can take over without reading
+// the log again. It decides nothing. It writes nothing but snapshots that are due by Options, so that the writer of the
+// log need not make them.
 //
 // Recover is called first, then Follow. When Follow has returned, the Standby is given to Open as Options.Standby. Only
 // Seq may be called by other goroutines.

@@ -17,7 +17,8 @@ const maxAppend = 4096
 
 // maxInFlight and maxInFlightBytes limit how many entries, and bytes of payload, may be on their way to the disk. A
 // caller with more to hand over waits. The limit is some hundredths of a second of a fast scheduler's work, and a few
-// megabytes of entries of the usual size. Only entries that are handed over in one call may be more bytes than that.
+// megabytes of entries of the usual size. One call may exceed maxInFlightBytes. It then waits until nothing else is in
+// flight.
 const (
 	maxInFlight      = 4 * maxAppend
 	maxInFlightBytes = 64 << 20

@@ -37,8 +37,8 @@ func (c *Chain) Append(dst []byte, e Entry) ([]byte, error) {
 	return out, nil
 }
 
-// Record checks that rec is the next record, all of it but its payload, and makes it the end. An error says what is
-// wrong with rec; the chain is then as it was.
+// Record checks that rec, except for its payload, is the next record. If so, rec becomes the end of the chain. An error
+// says what is wrong with rec; the chain is then as it was.
 func (c *Chain) Record(rec []byte) (Record, error) {
 	seq, prev, err := RecordPlace(rec)
 	if err != nil {

@@ -6,9 +6,10 @@ import (
 	"unicode"
 )
 
-// Plain returns a text for a line that people read. Names of gangs come from annotations, and reasons quote objects.
-// Plain escapes control characters, line breaks and marks that turn the direction of writing, as Go does, so that the
-// text cannot imitate the program's output. Example: "a\x1b[2J\nb" is shown with the two backslashes.
+// Plain makes text safe to print within one line for people. Gang names and reasons may contain arbitrary characters,
+// because they come from annotations and other objects. Plain escapes control characters, line breaks and marks that
+// turn the direction of writing, as Go does, so that the text cannot imitate the program's output. Example:
+// "a\x1b[2J\nb" is shown with the two backslashes.
 func Plain(text string) string {
 	if strings.IndexFunc(text, isHidden) < 0 {
 		return text

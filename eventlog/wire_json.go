@@ -82,8 +82,8 @@ func (s *jsonShape) learn(t reflect.Type, shapes map[reflect.Type]*jsonShape) {
 	}
 }
 
-// check returns an error if decoding text may take more than so many bytes of memory. It accepts malformed JSON: the
-// decoder reports it.
+// check returns an error if decoding text may take more than memory bytes. It accepts malformed JSON: the decoder
+// reports it.
 func (s *jsonShape) check(text []byte, memory int) error {
 	w := jsonWalk{text: text, left: memory}
 	w.value(s, 0)

@@ -51,8 +51,9 @@ type VictimPolicy interface {
 
 // VictimSets may be implemented by a VictimPolicy with conditions on victims together.
 type VictimSets interface {
-	// Accepts reports whether all these victims may be evicted for the preemptor. It is asked about the victims that
-	// remain when none of them could stay. On false the node, or the plan of the gang, is dropped.
+	// Accepts reports whether all these victims may be evicted for the preemptor. Preemption calls it with the final
+	// victims, after it has tried to keep each of them on its node. If it returns false, preemption does not use that
+	// node. For a gang it drops the whole choice of victims.
 	Accepts(p Preemptor, victims []*Victim) bool
 }
 

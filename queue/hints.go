@@ -392,8 +392,8 @@ func (q *Queue) note(e *Entity, o *occurrence) {
 	}
 }
 
-// wasNoted reports whether an event came while e was in flight after which the plugin would have it
-// retried. A plugin that told no events is retried by any.
+// wasNoted reports whether an event came while e was in flight after which the plugin would have it retried. For a
+// plugin that registered no events, every event counts.
 func (q *Queue) wasNoted(e *Entity, name string) bool {
 	if !q.plugin(e.profile, name).known {
 		return e.notedAny

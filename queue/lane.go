@@ -70,7 +70,7 @@ func (q *Queue) changeLane(e *Entity) {
 	}
 }
 
-// headOfLanes returns the entity of a lane that is attempted next, nil for none. Among the lanes of a policy
+// headOfLanes returns the next entity to attempt among all lanes, nil for none. Among the lanes of a policy
 // CompareLanes decides, and then the order of the queue, which also decides between policies.
 func (q *Queue) headOfLanes() (head *Entity) {
 	for _, set := range q.lanes.sets {

@@ -84,8 +84,8 @@ func (q *Queue) Unpick() {
 	q.picks, q.earlyHead = q.picks[:0], nil
 }
 
-// IsPicked reports whether e is active only because ChooseHead picked it. The pick is a memo: in the state e is
-// retryable.
+// IsPicked reports whether e is active only because ChooseHead picked it. The pick is a memo: the encoded state records
+// e as retryable.
 func (q *Queue) IsPicked(e *Entity) bool {
 	return e.state == Active && e.failed && q.opts.Room != nil && !e.resize
 }

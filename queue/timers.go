@@ -106,8 +106,9 @@ func (q *Queue) backoffFor(e *Entity) time.Duration {
 	return q.opts.MaxBackoff
 }
 
-// restList has the unschedulable (not retryable) and the gated entities, in the order in which they came to rest. Both
-// since and stamp ascend along it, so its first entity determines the time of the next flush.
+// restList is a list of entities that wait for an event or a flush: unschedulable but not retryable, or gated. It has
+// them in order of arrival. Both since and stamp ascend along it, so its first entity determines the time of the next
+// flush.
 type restList struct {
 	first, last *Entity
 }

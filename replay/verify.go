@@ -37,8 +37,8 @@ type Divergence struct {
 	Pod string `json:"pod,omitempty"`
 	// Field is the first field that differs, as log cat names it.
 	Field string `json:"field,omitempty"`
-	// Recorded and Decided are that field's two values, or a decision in short; of an Unusable entry, Recorded
-	// says why it is.
+	// Recorded and Decided are the two values of Field. Without Field they summarize the decisions. For Unusable,
+	// Recorded is the reason.
 	Recorded string `json:"recorded,omitempty"`
 	Decided  string `json:"decided,omitempty"`
 }

@@ -85,7 +85,7 @@ func (b *bindingCycles) quietly(call func()) {
 }
 
 // end closes the cycle of a pod, if it has one. kept says that the pod is bound to its node; otherwise the plugins give
-// the place up. The pod is passed to them as it is now.
+// the place up. They receive the pod's current object with the cycle's node, not the object of the deciding cycle.
 func (b *bindingCycles) end(p *cluster.Pod, kept bool) {
 	uid := p.Object.UID
 	c := b.open[uid]

@@ -32,13 +32,14 @@
 //
 // Apply is the only mutation. It asks no plugin whether it agrees with a decision: a newer binary with other plugins
 // recovers an older log. Decide is pure: it runs a scheduling cycle of the plugins on the state, and takes back their
-// reservations. A decision becomes state only by Apply. With the build tag invariants both are checked as they run.
+// reservations. A decision becomes state only by Apply. A build with the tag `invariants` checks both properties at run
+// time: that only Apply changes the state, and that Decide leaves it unchanged.
 //
 // A gang is one entity in the queue. When it reaches the head, its members' cycles run back to back. Each ends in
 // Permit, where the gang plugin answers Wait, and the pod is held on its node. The cycle that completes the minimum
-// allows all members in its own Decision, and only then are their binds released. A member that finds no node is
-// skipped while the members not attempted yet are enough without it. When they are not, the same Decision releases the
-// waiting members.
+// allows all members in its own Decision, and only then are their binds released. If a member finds no node, the
+// attempt goes on as long as the members not attempted yet can still complete the minimum. If they cannot, the Decision
+// on that member also releases the waiting members.
 //
 // # Where to look
 //

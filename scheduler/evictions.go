@@ -128,8 +128,8 @@ func (m *Machine) SparedUntil(uid types.UID) (until eventlog.Time, ok bool) {
 	return until, ok
 }
 
-// noteVictims notes for whom the victims of a decision make room. The rest of a gang that has fallen below its minimum
-// makes room for nobody.
+// noteVictims notes for whom the victims of a decision make room. It ignores a Decision with the outcome Evicted, which
+// evicts the rest of a fallen gang: no pod waits for that room.
 func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
 	if d.Outcome == eventlog.Evicted {
 		return

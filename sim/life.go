@@ -339,8 +339,8 @@ func (c *Cluster) plannedEnd(i int32) report.Outcome {
 	return report.Completed
 }
 
-// endPod removes a pod. The inputs begin with its own end; the deletion of its group follows if it was the last
-// member.
+// endPod removes a pod. It returns the resulting inputs: first the pod's end, and last the deletion of its group if no
+// planned member is left.
 func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	name := c.name(i)

@@ -58,8 +58,8 @@ func (e *LostError) Error() string {
 // gives the state that was written down.
 type Series struct {
 	Store Store
-	// Position returns the hash that a snapshot of entry seq of the log has as its Position; if it is nil, that is not
-	// compared.
+	// Position returns the hash of the log's record seq, which the snapshot's Position must equal. nil skips this
+	// check.
 	Position func(seq uint64) ([32]byte, error)
 	// Registry holds the plugins that the log's configurations may name.
 	Registry framework.Registry

@@ -39,8 +39,8 @@ const (
 	// gzipRatio is the largest number of bytes that gzip packs into one.
 	gzipRatio = 1100
 	// maxRatio is the largest number of bytes of state that one byte of a snapshot may unpack to, beside maxRatioFloor
-	// of them: a state said to be larger is refused unread. Real ones come to twenty. One that packs better is packed
-	// worse (Encode).
+	// of them: a state said to be larger is refused unread. Real snapshots reach a ratio of about 20. If a state
+	// compresses better than the limit allows, Encode uses weaker compression.
 	maxRatio      = 64
 	maxRatioFloor = 1 << 20
 )

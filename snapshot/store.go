@@ -80,8 +80,8 @@ type Dir struct {
 
 var _ Store = (*Dir)(nil)
 
-// NewDir returns the Store over the directory, which is made by the first Put if it is not there. It keeps
-// the last keep snapshots, at least one.
+// NewDir returns the Store over the directory, which is made by the first Put if it is not there. Put keeps the newest
+// keep snapshots, at least one, and older ones by Dir.Spacing and Dir.Base.
 func NewDir(path string, keep int) *Dir { return &Dir{path: path, keep: max(1, keep)} }
 
 // Path returns the directory's path.

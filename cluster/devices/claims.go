@@ -197,8 +197,8 @@ func (t *claimTracker) inUse(sharable bool) allocatedDevices {
 	return all
 }
 
-// AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker. It refuses with ErrLogFed: effects write claims, and
-// their results are logged.
+// AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker. It returns ErrLogFed: only entries of the log change the
+// claims that plugins see.
 func (t *claimTracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error { return ErrLogFed }
 
 // AssumedClaimRestore implements fwk.ResourceClaimTracker; nothing is ever assumed.

@@ -130,8 +130,8 @@ func checkBindingInfo() error {
 	return nil
 }
 
-// readBinding reads a binding's names. Its fields are unexported, and reflection may read the strings in
-// them; upstream has no other way to ask which claim a BindingInfo is about.
+// readBinding returns the names of the claim and the volume of a BindingInfo. Its fields are unexported, and reflection
+// may read the strings in them; upstream has no other way to ask which claim a BindingInfo is about.
 func readBinding(b *volumebinding.BindingInfo) eventlog.VolumeClaim {
 	info := reflect.ValueOf(b).Elem()
 	return eventlog.VolumeClaim{

@@ -104,9 +104,9 @@ func (s *State) Logged(res eventlog.Resource, obj eventlog.Object) eventlog.Obje
 	return obj
 }
 
-// Assume makes the claims of a decided placement visible to plugins. A claim with a Volume gets that PersistentVolume's
-// claimRef, as kube-scheduler's binder would write it. A claim without one gets the annotation that asks for
-// provisioning on the node. The objects in the log do not change.
+// Assume makes the claims of a decided placement visible to plugins. For a claim with a Volume, plugins see that
+// PersistentVolume with a claimRef to the claim, as kube-scheduler's binder would write it. A claim without one gets
+// the annotation that asks for provisioning on the node. The objects in the log do not change.
 //
 // An assumption lasts until Forget for every pod that depends on it, or until the object is logged again with another
 // content: then the log is newer. The same content again, as an informer's relist brings it, changes nothing.
@@ -273,8 +273,8 @@ func (s *State) AppendState(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Restore reads what AppendState has written into s, which must hold nothing. It checks what it needs in order not to
-// panic.
+// Restore fills s, which must be empty, from the bytes that AppendState wrote. It validates the bytes only as far as it
+// must to avoid a panic.
 func (s *State) Restore(r *canonical.Reader) error {
 	for _, res := range resources {
 		for range r.Count(string(res), 1) {

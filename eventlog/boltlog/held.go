@@ -149,8 +149,8 @@ func (l *Log) isDisplaced(why error) error {
 	return &eventlog.DisplacedError{Path: l.path, Last: l.end.Seq, Err: why}
 }
 
-// relock locks the present file LOCK if the file that the log has locked was removed or replaced. The error says that
-// another process has it.
+// relock locks the present file LOCK if the file that the log has locked was removed or replaced. It fails if another
+// process has locked the new file, or if that file cannot be opened.
 func (l *Log) relock() error {
 	if l.lock == nil || l.lock.isIn(l.dir) == nil { // nil: locks do not work here, or another writer took over the log
 		return nil

@@ -38,8 +38,7 @@ func update(db *bolt.DB, reading sync.Locker, f func(tx *bolt.Tx) error) error {
 	}
 }
 
-// settle repeats a sync that was interrupted in transaction id, and reports whether the transaction is in the file,
-// durably.
+// settle repeats the sync that a signal interrupted, and reports whether transaction id is durably in the file.
 func settle(db *bolt.DB, reading sync.Locker, id int) (there bool, err error) {
 	// Present readers may read pages that the transaction has freed. bbolt forgets that after a failure.
 	reading.Lock()

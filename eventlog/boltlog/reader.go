@@ -94,8 +94,8 @@ func (r *reader) close() {
 	}
 }
 
-// Pick yields the entries of seqs, which are ascending, as Read does: each is checked against the record before it. It
-// opens a segment once. It does not read the entries in between, and finds no damage there.
+// Pick yields the entries of the ascending seqs. It checks that each record carries the hash of its predecessor. It
+// opens a segment once. Of the entries in between it reads only each direct predecessor, so it may miss damage there.
 func (l *Log) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		last, err := l.Last()

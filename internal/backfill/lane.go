@@ -165,8 +165,8 @@ type roomToGet struct {
 // leastRoomNoted is the minimum size of the memo of roomIsNotIt before it is cleared.
 const leastRoomNoted = 64
 
-// noteRoom remembers the room of e. entities is the number of entities. The memo is cleared as a whole, with the
-// entities that are gone.
+// noteRoom remembers whether there is room for e. entities is the number of entities. A full memo is cleared as a
+// whole, which also drops entities that are gone.
 func (l *lane) noteRoom(e *queue.Entity, room *roomToGet, entities int) {
 	if l.room == nil || len(l.room) >= leastRoomNoted+2*entities {
 		l.room = map[queue.Key]*roomToGet{}

@@ -174,8 +174,8 @@ func (g *Gang) Beyond() bool { return g.Lacking(Assigned) <= 0 }
 // Untouched reports whether no member is on a node, bound or waiting. Members that are leaving do not count.
 func (c *Counts) Untouched() bool { return c.Placed()+c.Waiting == 0 }
 
-// Complete reports whether the minimum keeps its nodes, so that from now on the gang misses members that it loses. The
-// MatchPolicy does not matter: the pods exist.
+// Complete reports whether at least Min members are bound or being bound. From then on a member that goes counts as
+// lost. Complete counts them whatever the MatchPolicy is.
 func (g *Gang) Complete() bool { return g.Declared && g.Placed() >= g.Min }
 
 // Over reports whether all of the gang is gone or done, so that members that come now are another gang of the same

@@ -37,8 +37,8 @@ func Alone(g Gang) Unit { return Unit{Gangs: []Gang{g}, Min: 1} }
 // OwnGang returns the gang in question. A change there changes u.
 func (u *Unit) OwnGang() *Gang { return &u.Gangs[u.Own] }
 
-// Known reports whether the conditions of the gang in question, and of the gangs that it is admitted together with, are
-// known.
+// Known reports whether the conditions of the gang in question are known and, in a composite, how many gangs are
+// enough.
 func (u *Unit) Known() bool { return u.OwnGang().Known() && (!u.Together || u.Declared && !u.Refused) }
 
 // Suffices reports whether the i-th gang can be admitted with the members that count: it has its minimum, and so have
@@ -131,9 +131,8 @@ func (u *Unit) CanComplete() bool {
 	return false
 }
 
-// GoesOn reports whether the attempt under way has members to try, and reason to: it can be completed, or a gang of
-// it is NonStrict, which tries all of them. The caller has checked that members are left to try: for a NonStrict gang
-// GoesOn does not check it again.
+// GoesOn reports whether the attempt should try its remaining members: it can still admit a gang, or one of its gangs
+// is NonStrict. Call it only while members are left to try: with a NonStrict gang it returns true without a check.
 func (u *Unit) GoesOn() bool {
 	for i := range u.Gangs {
 		if u.Gangs[i].NonStrict {

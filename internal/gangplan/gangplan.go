@@ -276,8 +276,8 @@ func (s *Search) leave(k *kind, n int) {
 	s.lefts[k.part] -= n
 }
 
-// placeDependent is place for members that depend on one another. Every kind may come next, and nodes are tried in each
-// order.
+// placeDependent is place for members that depend on one another. At each step it tries every kind as the next one, and
+// for each kind its feasible nodes in that kind's order.
 func (s *Search) placeDependent() bool {
 	if state := s.state(); s.seen[state] {
 		return false

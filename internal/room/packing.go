@@ -219,8 +219,8 @@ func (p *Packing) fits(pod, node int) bool {
 	return true
 }
 
-// Requested returns how much of a resource, by its index in Resources, is requested on the nodes, placed pods included,
-// and how much the nodes offer.
+// Requested returns how much of a resource, by its index in Resources, is requested on the nodes, and how much the
+// nodes offer. The amount includes the pods that this Packing has placed.
 func (p *Packing) Requested(resource int, nodes []int) (requested, all int64) {
 	for _, n := range nodes {
 		offered := p.nodes[n].all[resource]

@@ -62,7 +62,8 @@ type seen struct {
 }
 
 // changedSince returns the places, in the State's list, of the nodes on which the answer by a rule may have changed. It
-// moves s on. known is false if that may be any node. For Empty only the nodes' objects matter.
+// sets s to the current change counters. known is false if the answer may have changed for any node. For Empty only the
+// nodes' objects matter.
 func (t *Table) changedSince(s *seen, r Rule) (places []int32, known bool) {
 	now := seen{valid: true, list: t.cluster.Changed(cluster.NodeListed)}
 	if r.gone == all {

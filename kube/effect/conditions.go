@@ -64,7 +64,7 @@ func (b *binding) awaitDevices(ctx context.Context) turn {
 	return turn{next: b.awaitVolumes}
 }
 
-// devicesReady reports whether the devices of a claim are ready, with the words of kube-scheduler's
+// devicesReady reports whether the devices of a claim are ready. Its errors have the wording of kube-scheduler's
 // isClaimReadyForBinding.
 func (b *binding) devicesReady(ctx context.Context, a awaited) (bool, error) {
 	claim, known := b.opts.Whole(eventlog.ResourceClaims, b.Namespace, a.claim).(*resourcev1.ResourceClaim)

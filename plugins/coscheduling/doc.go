@@ -15,16 +15,16 @@
 //
 // The plugin keeps no state. It reads gangs from framework.Gangs, which is rebuilt from the log.
 //
-// New also makes it for a stock kube-scheduler, which has no log. Then it is standalone: it runs the same code on a
-// view that informers feed, under a lock (standalone.go; docs/GANGS.md has the differences). It does there the work of
-// this project's queue and Machine for gangs. This project's own scheduler uses none of that.
+// New also creates the plugin for a stock kube-scheduler, which has no log. Then it is standalone: it runs the same
+// code on a view that informers feed, under a lock (standalone.go; docs/GANGS.md has the differences). It does there
+// the work of this project's queue and Machine for gangs. This project's own scheduler uses none of that.
 //
 // A pod that names a PodGroup which does not exist yet waits for it, because members are often created before their
 // group. In scheduler-plugins it is scheduled as if it had named none.
 //
-// Other Permit plugins can hold members as well. A gang is allowed when nothing else holds its minimum. It is released
-// as a whole when such a plugin turns a member away or lets its deadline pass before that. In this project's runtime
-// the plugin is asked after the others, so that it knows whether one of them holds the member.
+// Other Permit plugins can hold members as well. The gang plugin allows a gang once enough members for the minimum are
+// held by no other plugin. If another Permit plugin rejects a member or times out before that, the whole gang is
+// released. Rollcall calls the gang plugin's Permit last, so that it knows whether another plugin holds the member.
 //
 // Start reading at coscheduling.go; for the stock kube-scheduler continue at standalone.go.
 package coscheduling

@@ -226,8 +226,8 @@ func (pl *plan) compareMembers() {
 	pl.alike = pl.alike && !pl.heeding
 }
 
-// claimsOf returns the requests of the pod's claims. shared means that the devices of others on other nodes may matter
-// to the pod.
+// claimsOf returns the requests of the pod's claims. shared means that devices used by other pods, even on other nodes,
+// may decide where the pod fits.
 func (p *Preemption) claimsOf(pod *v1.Pod) (specs string, shared bool) {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return "", false

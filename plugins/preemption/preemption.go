@@ -188,7 +188,7 @@ func (p *Preemption) going(pod *v1.Pod) bool {
 }
 
 // spared reports whether the eviction of one of the target's pods was refused a short while ago, or the pod's gang says
-// that it is not to be preempted. It is no victim then, so that a pod that waits for room finds other victims, or none.
+// that it is not to be preempted. A spared target is not chosen as a victim, so a preemptor looks for other victims.
 func (p *Preemption) spared(u *target) bool {
 	return slices.ContainsFunc(u.pods, func(pod *cluster.Pod) bool {
 		return p.view.Spared(pod.Object.UID) || pod.Group != nil && pod.Group.Stays()

@@ -304,8 +304,9 @@ func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry,
 	return h.concerns(m, m.Cluster().Pods().Get(d.UID))
 }
 
-// needs keeps every entry while something of the gang is pending, or others pass it. After that only entries that name
-// it or its members count. No later state counts if no such entry comes and no victims are reported.
+// needs returns WholeLog for a gang in a composite. It returns EveryEntry while the gang is queued, is passed by
+// others, or still has something to explain. After that only entries that name it or its members count. No later state
+// counts if no such entry comes and no victims are reported.
 func (h *gangHistory) needs(m *scheduler.Machine, ahead []uint64, names *history.Names) history.Need {
 	g := h.gang(m)
 	if g != nil && g.Composite() != nil {

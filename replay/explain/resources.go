@@ -203,7 +203,7 @@ type keptRoom struct {
 	// keeps are the answers about nominated pods so far.
 	keeps map[*cluster.Pod]bool
 	any   bool
-	// forFirst is the room that is kept from each of asking for the first of the lane; nil if there is none. A pod that
+	// forFirst[i] is the room that is kept from asking[i] for the lane's first entity; nil if none is kept. A pod that
 	// is nominated to a node may use more there. forFirstOn is, by node, the room that is kept from the pods nominated
 	// to it.
 	forFirst   []*backfill.KeptRoom

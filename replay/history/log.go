@@ -189,8 +189,7 @@ type Point struct {
 
 func pointOf(e eventlog.Entry) Point { return Point{e.Seq, e.Time} }
 
-// A Bound ends a range of entries: with the last one that is neither behind the entry Seq nor after Time. 0 is no
-// bound.
+// A Bound limits a range of entries: their numbers are at most Seq, and their times at most Time. 0 is no bound.
 type Bound struct {
 	Seq  uint64
 	Time eventlog.Time

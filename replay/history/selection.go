@@ -132,8 +132,8 @@ func (s *Selection) find(ctx context.Context, learn Learner) (bool, error) {
 	return true, nil
 }
 
-// Grow selects, in addition, what has names that learn adds. It reports false, and selects nothing more, if these are
-// too many entries.
+// Grow also selects the entries that have a name which learn adds. It reports false, and selects nothing more, if these
+// are too many entries.
 func (s *Selection) Grow(ctx context.Context, learn Learner) (bool, error) {
 	if s.Whole() {
 		return true, nil
@@ -180,8 +180,8 @@ func (s *Selection) picked(ctx context.Context) iter.Seq2[eventlog.Entry, error]
 	}
 }
 
-// Entries yields the selected entries in order, and perhaps others up to the bound. Damage right behind the bound is an
-// error, as reading the log to its end would find it.
+// Entries yields the selected entries in order, and perhaps others up to the bound. It ends with an error if the entry
+// right after the bound is damaged, as a full read would.
 func (s *Selection) Entries(ctx context.Context) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		if s.Whole() {
