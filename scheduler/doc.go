@@ -38,8 +38,8 @@
 // A gang is one entity in the queue. When it reaches the head, its members' cycles run back to back. Each ends in
 // Permit, where the gang plugin answers Wait, and the pod is held on its node. The cycle that completes the minimum
 // allows all members in its own Decision, and only then are their binds released. If a member finds no node, the
-// attempt goes on as long as the members not attempted yet can still complete the minimum. If they cannot, the Decision
-// on that member also releases the waiting members.
+// attempt continues as long as the members not attempted yet can still complete the minimum. If they cannot, the
+// Decision on that member also releases the waiting members.
 //
 // # Where to look
 //

@@ -36,7 +36,7 @@ the log is not named, for it is the scheduler's.
 Commands in the container share the scheduler's memory limit. Write a range of a large log to a file with "log export",
 and run rollcall on that file.`,
 		Example: `  kubectl rollcall explain pod default/trainer-0
-  kubectl rollcall explain group default/trainer --at 14:03
+  kubectl rollcall explain gang default/trainer --at 14:03
   kubectl rollcall events --from 14:03 --to 14:05
   kubectl rollcall --namespace rollcall-system log export --from 14:00 --out incident.bundle
   rollcall replay incident.bundle`,

@@ -95,7 +95,7 @@ func (r *reader) close() {
 }
 
 // Pick yields the entries of the ascending seqs. It checks that each record carries the hash of its predecessor. It
-// opens a segment once. Of the entries in between it reads only each direct predecessor, so it may miss damage there.
+// opens a segment once. Pick reads only the direct predecessor of each entry, so it may miss damage in between.
 func (l *Log) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		last, err := l.Last()

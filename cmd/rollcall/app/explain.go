@@ -31,7 +31,7 @@ type explainer func(cmd *cobra.Command, log *history.Log, namespace, name string
 
 func newExplain(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain LOG|BUNDLE pod|group NAMESPACE/NAME",
+		Use:   "explain LOG|BUNDLE pod|gang NAMESPACE/NAME",
 		Short: "Explain why a pod or a gang was placed where it is, or why it was not",
 		Long: `Rebuilds the scheduler's state just before the decision in question from the log, and runs that one cycle again with
 a trace.
@@ -39,7 +39,7 @@ a trace.
 For a pending pod: which plugins refused how many nodes, and what holds the resources that it needs. For a placed pod:
 the winning node's score by plugin and the runners-up. For a gang: why it is pending, and its whole history: when it was
 complete, each attempt and why it failed, what passed it, when it was placed or fell below its minimum. For a
-CompositePodGroup, which is asked for as a group: which of its gangs have their minimum, and what each lacks. --at asks
+CompositePodGroup, which is asked for as a gang: which of its gangs have their minimum, and what each lacks. --at asks
 for an earlier point: what was known then.
 
 --trace adds, for a pod, all that its cycle showed: what each plugin answered, which plugins were skipped, which one
@@ -55,7 +55,7 @@ The state is rebuilt from the newest snapshot that is old enough, or from the fi
 archived and are not there, and in a bundle, the answer rests on the first snapshot and says from which entry on the
 history is known.`,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
-  rollcall explain jobs.db group default/job-17 --at 14:03
+  rollcall explain jobs.db gang default/job-17 --at 14:03
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json
   rollcall explain jobs.db pod default/job-17-0 --trace --nodes node-3,node-9`,
 	}
@@ -68,7 +68,7 @@ history is known.`,
 	cmd.Args = cobra.ExactArgs(3)
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
-			return []string{"pod", "group"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"pod", "gang"}, cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -76,15 +76,19 @@ history is known.`,
 		if err := out.check(); err != nil {
 			return err
 		}
-		answerFor, ok := kinds[strings.ToLower(args[1])]
+		kind := strings.ToLower(args[1])
+		if kind == "gang" {
+			kind = "group"
+		}
+		answerFor, ok := kinds[kind]
 		if !ok {
-			return usageError{fmt.Errorf("explain %q: want pod or group; for example: %s", args[1], firstExample(cmd))}
+			return usageError{fmt.Errorf("explain %q: want pod or gang; for example: %s", args[1], firstExample(cmd))}
 		}
 		opts := explain.Options{}
 		if err := setRunnersUp(runnersUp, &opts); err != nil {
 			return err
 		}
-		if err := trace.check(strings.ToLower(args[1]), &out); err != nil {
+		if err := trace.check(kind, &out); err != nil {
 			return err
 		}
 		opts.Trace = trace.on
