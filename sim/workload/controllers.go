@@ -336,11 +336,34 @@ func (m *manifest) replicaPod(d *document, r *replicated, plan PodPlan) (*corev1
 	if given && pod.Annotations[DurationAnnotation] == "" {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, DurationAnnotation, text)
 	}
+	if r.set != nil {
+		pod.Spec.Volumes = withClaims(r.set, pod.Spec.Volumes, "0") // its containers may mount them
+	}
 	setDefaults(pod)
 	if err := m.finishPod(d, pod, templatePrefix); err != nil {
 		return nil, err
 	}
 	return pod, nil
+}
+
+// withClaims returns the volumes of the pod of a StatefulSet with that number: its claims, and the volumes of the
+// template that have other names.
+func withClaims(set *appsv1.StatefulSet, template []corev1.Volume, number string) (volumes []corev1.Volume) {
+	claimed := map[string]bool{}
+	for i := range set.Spec.VolumeClaimTemplates {
+		name := set.Spec.VolumeClaimTemplates[i].Name
+		claimed[name] = true
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: name + "-" + set.Name + "-" + number},
+		}})
+	}
+	for _, v := range template {
+		if !claimed[v.Name] {
+			volumes = append(volumes, v)
+		}
+	}
+	return volumes
 }
 
 // addStatefulPods adds the pods of a StatefulSet that are not in the file, and their claims. They come all at once, in
@@ -389,16 +412,10 @@ func (m *manifest) addClaims(d *document, set *appsv1.StatefulSet, pod *corev1.P
 	if len(set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
 	}
-	var volumes []corev1.Volume
-	claimed := map[string]bool{}
+	pod.Spec.Volumes = withClaims(set, pod.Spec.Volumes, number)
 	for i := range set.Spec.VolumeClaimTemplates {
 		claim := set.Spec.VolumeClaimTemplates[i].DeepCopy()
-		claimed[claim.Name] = true
-		name := claim.Name + "-" + set.Name + "-" + number
-		volumes = append(volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
-		}})
-		claim.Namespace, claim.Name = set.Namespace, name
+		claim.Namespace, claim.Name = set.Namespace, claim.Name+"-"+set.Name+"-"+number
 		key := string(eventlog.PersistentVolumeClaims) + " " + ObjectName(claim)
 		if _, there := m.lines[key]; there {
 			continue
@@ -412,11 +429,5 @@ func (m *manifest) addClaims(d *document, set *appsv1.StatefulSet, pod *corev1.P
 		m.in.workload.Objects = append(m.in.workload.Objects,
 			ObjectPlan{At: at, Resource: eventlog.PersistentVolumeClaims, Object: claim})
 	}
-	for _, v := range pod.Spec.Volumes {
-		if !claimed[v.Name] {
-			volumes = append(volumes, v)
-		}
-	}
-	pod.Spec.Volumes = volumes
 	return nil
 }
