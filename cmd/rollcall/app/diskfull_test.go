@@ -39,7 +39,7 @@ func TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn(t *tes
 	t.Parallel()
 	whole := newSurvivor(t, 60, "98304")
 	whole.withoutEffects = true
-	onAFullDisk(t, whole, diskFailures/3)
+	onAFullDisk(t, whole, diskFailures/2)
 }
 
 func onAFullDisk(t *testing.T, whole *survivor, stops int) {
