@@ -164,10 +164,12 @@ func (e *Engine) stopped() error {
 }
 
 // process takes inputs in, decides, and hands the entries to the writer. Without inputs it checks whether a Tick is
-// due.
+// due. A time that the last entry has reached needs no further Tick before everything is decided: a log may end between
+// a Tick and its first Decision.
 func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
 	if len(inputs) == 0 {
-		if wake, ok := e.machine.Wake(); ok && !wake.After(now) {
+		wake, ok := e.machine.Wake()
+		if ok && !wake.After(now) && (e.settled || wake.After(e.machine.Now().Std())) {
 			inputs = []eventlog.Payload{&eventlog.Tick{}}
 		} else if e.settled {
 			return nil

@@ -418,6 +418,40 @@ func TestATickIsLoggedOnlyIfTimeMakesWork(t *testing.T) {
 	}
 }
 
+// TestNoSecondTickForATimeThatTheLogHasReached ends a log between the Tick of a deadline and the Decision that releases
+// the member which waited.
+func TestNoSecondTickForATimeThatTheLogHasReached(t *testing.T) {
+	member := func(name, cpu string) eventlog.Payload {
+		p := pod(name, cpu, "").(*eventlog.Upserted)
+		p.Object.(*v1.Pod).Annotations = map[string]string{"gang.scheduling.koordinator.sh/name": "g",
+			"gang.scheduling.koordinator.sh/min-available": "2", "gang.scheduling.koordinator.sh/mode": "NonStrict"}
+		return p
+	}
+	w := newWorld(t)
+	w.mustStep(moment{inputs: []eventlog.Payload{node("n", "4"), member("fits", "1"), member("wide", "16")}})
+	waiting := w.entries()[w.engine.Machine().Seq()-2].Payload.(*eventlog.Decision)
+	if waiting.Outcome != eventlog.Waiting {
+		t.Fatalf("the outcome of %s is %s, want Waiting", waiting.UID, waiting.Outcome)
+	}
+	deadline := waiting.WaitUntil.Std()
+	tick := eventlog.Entry{Seq: w.engine.Machine().Seq() + 1, Epoch: 1, Time: waiting.WaitUntil,
+		Payload: &eventlog.Tick{}}
+	if err := w.log.kept.Append(context.Background(), tick.Seq-1, []eventlog.Entry{tick}); err != nil {
+		t.Fatal(err)
+	}
+	w.now = deadline
+	w.reopen()
+	w.mustStep(moment{})
+	for _, e := range w.entries()[tick.Seq:] {
+		if e.Kind() == eventlog.KindTick {
+			t.Errorf("entry %d is another Tick of %s", e.Seq, e.Time)
+		}
+	}
+	if d, ok := w.entries()[tick.Seq+1].Payload.(*eventlog.Decision); !ok || len(d.Rejected) != 1 {
+		t.Errorf("the Decision behind the Tick is %+v, want the release of the waiting member", d)
+	}
+}
+
 // TestOnlyWhatSchedulingReadsIsLogged gives an engine a pod with secrets: neither the log nor the state has them.
 func TestOnlyWhatSchedulingReadsIsLogged(t *testing.T) {
 	const secret = "hunter2"

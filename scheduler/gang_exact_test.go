@@ -60,6 +60,7 @@ type exactWorld struct {
 	minima  []int // by gang
 	needed  int   // how many gangs are admitted together
 	oneZone bool  // all members must be in one zone
+	prefers bool  // all members should be in one zone
 
 	priority int32 // of the members; pods on nodes have 0
 	// begins is called before the first decision, decided after each, and evicts after each with victims, before they
@@ -68,6 +69,7 @@ type exactWorld struct {
 	decided func(d *eventlog.Decision)
 	evicts  func(d *eventlog.Decision)
 	victims int // how many pods schedule has evicted
+	plans   int // how many plans schedule has seen
 }
 
 type exactNode struct {
@@ -145,6 +147,7 @@ func newExactWorld(seed uint64) *exactWorld {
 			w.minima[i] = 1 + r.IntN(size)
 		}
 	}
+	w.prefers = len(w.minima) == 1 && r.IntN(3) == 0
 	return w
 }
 
@@ -183,8 +186,8 @@ func (w *exactWorld) String() string {
 	for i, k := range w.kinds {
 		fmt.Fprintf(&b, "kind %d %+v\n", i, k)
 	}
-	fmt.Fprintf(&b, "members %v of gangs %v, minima %v, %d gangs needed, in one zone: %t", w.members, w.gangs, w.minima,
-		w.needed, w.oneZone)
+	fmt.Fprintf(&b, "members %v of gangs %v, minima %v, %d gangs needed, in one zone: %t, preferred: %t", w.members,
+		w.gangs, w.minima, w.needed, w.oneZone, w.prefers)
 	return b.String()
 }
 
@@ -308,7 +311,9 @@ func (w *exactWorld) schedule(t *testing.T) (placed []int, planned bool) {
 				placed[w.gangs[i]]++
 			}
 		}
-		planned = planned || d.Plan.Result == eventlog.PlanFound
+		if d.Plan.Result == eventlog.PlanFound {
+			planned, w.plans = true, w.plans+1
+		}
 		apply(&d)
 		if w.decided != nil {
 			w.decided(&d)
@@ -380,6 +385,8 @@ func (w *exactWorld) declare(put func(eventlog.Resource, eventlog.Object)) {
 		if w.oneZone {
 			g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
 				Topology: []schedulingv1beta1.TopologyConstraint{{Key: byZone}}}
+		} else if w.prefers {
+			g.Annotations = map[string]string{"rollcall.dev/topology-preferred": byZone}
 		}
 		put(eventlog.PodGroups, g)
 	}
@@ -437,6 +444,19 @@ func TestAGangOfUnequalMembersEvictsNoMoreThanItNeeds(t *testing.T) {
 	w.schedule(t)
 	if w.victims != 2 {
 		t.Errorf("%d pods are evicted, want 2", w.victims)
+	}
+}
+
+// TestAnElasticGangIsPlannedOnce has a gang that needs two of its three members. In the order of the names the third one
+// finds no node.
+func TestAnElasticGangIsPlannedOnce(t *testing.T) {
+	w := &exactWorld{kinds: []exactKind{{cpu: 2, apart: -1, together: -1}, {cpu: 8, apart: -1, together: -1}},
+		members: []int{0, 0, 1}, gangs: make([]int, 3), minima: []int{2}, needed: 1}
+	for _, cpu := range []int{4, 8} {
+		w.nodes = append(w.nodes, exactNode{cpu: cpu, zone: "a", repels: -1})
+	}
+	if placed, _ := w.schedule(t); !slices.Equal(placed, []int{3}) || w.plans != 1 {
+		t.Errorf("placed %v with %d plans, want all three with one", placed, w.plans)
 	}
 }
 

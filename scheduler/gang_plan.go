@@ -48,10 +48,11 @@ func (c *cycle) planGang(placement framework.Placement) {
 
 // decideBefore decides to begin the attempt on an entity with a plan for all its members, if its minimum leaves some
 // out. The order of the names might place the minimum where no other member fits beside it. There is no plan if that
-// order places all members, or if the search finds no place for all of them. Gangs of the mode NonStrict keep the nodes
-// that they find, so they get a plan for the minimum as well.
+// order places all members, or if the search finds no place for all of them. An attempt that has a plan gets no second
+// one. Gangs of the mode NonStrict keep the nodes that they find, so they get a plan for the minimum as well.
 func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.Decision, ok bool) {
-	if e.State() == queue.InFlight || !m.plannable(pod) || m.lacks(pod.Group) {
+	if e.State() == queue.InFlight || queue.Planned(m.queue, pod.Object.UID) || !m.plannable(pod) ||
+		m.lacks(pod.Group) {
 		return d, false
 	}
 	u := gangplan.NewUnit(m.cluster, pod.Group)
@@ -154,14 +155,26 @@ func (m gangPlans) limits(g *cluster.Group, u *gangplan.Unit) (limits [][]string
 			first = d.key()
 		}
 	}
-	required, _ := g.Topology()
-	if len(required) == 0 || g.HasTopologyAbove() || u.KeepsNodes() {
+	required, preferred := g.Topology()
+	if g.HasTopologyAbove() || u.KeepsNodes() && len(required) > 0 {
 		return limits
 	}
-	for _, d := range m.topology.domainsBy(required) {
-		if d.key() != first {
-			limits = append(limits, d.names)
+	labels := [][]string{required}
+	if len(required) == 0 {
+		labels = nil
+		for i := range preferred {
+			labels = append(labels, preferred[i:i+1])
 		}
+	}
+	for _, each := range labels {
+		for _, d := range m.topology.domainsBy(each) {
+			if d.key() != first && !u.KeepsNodes() {
+				limits = append(limits, d.names)
+			}
+		}
+	}
+	if len(required) == 0 && first != "" {
+		limits = append(limits, nil)
 	}
 	return limits
 }

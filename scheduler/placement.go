@@ -236,18 +236,23 @@ func (p *placement) plannedIn(l level, domains []*domain) *domain {
 	if l.gang == nil {
 		return nil
 	}
-	for _, m := range l.gang.Members() {
-		at, known := p.at[p.nominated.nodeOf(m.Object.UID)]
-		if !known || !queue.Planned(p.queue, m.Object.UID) {
-			continue
-		}
-		for _, d := range domains {
-			if slices.Contains(d.indexes, at) {
-				return d
-			}
+	planned := p.plannedFor(l.gang)
+	for _, d := range domains {
+		if slices.ContainsFunc(planned, func(at int) bool { return slices.Contains(d.indexes, at) }) {
+			return d
 		}
 	}
 	return nil
+}
+
+// plannedFor returns the indexes of the nodes in the gang's plan, nil if it has none.
+func (p *placement) plannedFor(g *cluster.Group) (nodes []int) {
+	for _, m := range g.Members() {
+		if at, known := p.at[p.nominated.nodeOf(m.Object.UID)]; known && queue.Planned(p.queue, m.Object.UID) {
+			nodes = append(nodes, at)
+		}
+	}
+	return nodes
 }
 
 // holdingOf returns the domain in which members below the level have nodes. held is false if no member has a node. If
@@ -455,9 +460,11 @@ func (p *placement) place(l level, within *domain) bool {
 }
 
 // preferred returns the domain by the first label that a gang prefers for which it can have one: it has room for all
-// that the gang needs, or its members are there. It returns within, the gang's domain, if there is none.
+// that the gang needs, or its members are there. If the gang has a plan, all planned nodes must be in the domain. It
+// returns within, the gang's domain, if there is none.
 func (p *placement) preferred(g *cluster.Group, within *domain) *domain {
 	required, preferred := g.Topology()
+	planned := p.plannedFor(g)
 	outer := within.path()
 	if len(required) > 0 {
 		outer = within.outer
@@ -465,8 +472,11 @@ func (p *placement) preferred(g *cluster.Group, within *domain) *domain {
 	for i := range preferred {
 		labels, l := slices.Concat(required, preferred[i:i+1]), level{gang: g}
 		domains := p.split(labels, within, outer)
+		domains = slices.DeleteFunc(domains, func(d *domain) bool {
+			return slices.ContainsFunc(planned, func(at int) bool { return !slices.Contains(d.indexes, at) })
+		})
 		own, _, held := p.holdingOf(l, labels, domains)
-		if held && own != nil && !p.try(l, own).enough {
+		if held && own != nil && (p.avoiding && p.avoids(own) || !p.try(l, own).enough) {
 			own = nil
 		}
 		if !held {

@@ -195,16 +195,17 @@ func (t *topology) judge(key queue.Key, g *cluster.Group, d *eventlog.Decision) 
 // the gang is active again at once; otherwise all domains are to be tried again next time. Example: of the racks a, b
 // and c only a and b have enough free. The attempt in a fails: a is avoided, and b is tried at once. It fails too:
 // nothing is avoided any more, and the gang waits for an event. An attempt without a domain may end where one has
-// failed before: there is no other domain then.
+// failed before: there is no other domain then. If the next attempt has a plan, the domains stay avoided: otherwise
+// plans that cannot be carried out would be made without end.
 func (t *topology) avoid(key queue.Key, g *cluster.Group, d *eventlog.Decision) {
-	if d.Domain == "" || g.Avoids(d.Domain) {
-		g.AvoidNothing()
-		return
+	other := d.Domain != "" && !g.Avoids(d.Domain)
+	if other {
+		g.Avoid(d.Domain)
 	}
-	g.Avoid(d.Domain)
-	if d.Elsewhere {
+	switch {
+	case other && d.Elsewhere:
 		t.queue.Activate(key)
-	} else {
+	case d.Plan.Result != eventlog.PlanFound:
 		g.AvoidNothing()
 	}
 }

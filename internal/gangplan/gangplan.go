@@ -162,7 +162,7 @@ func (s *Search) begin() (known, hopeless bool) {
 // look finds the feasible nodes of a kind, in the order in which they are tried. index has the nodes' indexes. It
 // returns false after an error.
 func (s *Search) look(k *kind, index map[string]int) bool {
-	list, filtered, ok := s.Rehearsal.Feasible(s.ctx, k.pod)
+	list, filtered, ok := s.Rehearsal.Feasible(s.ctx, k.pod())
 	s.steps += int64(filtered)
 	if ok {
 		s.use(k, index, list)
@@ -179,7 +179,7 @@ func (s *Search) lookAt(k *kind, index map[string]int, names []string) {
 			continue
 		}
 		s.steps++
-		if s.Rehearsal.Fits(s.ctx, k.pod, name) {
+		if s.Rehearsal.Fits(s.ctx, k.pod(), name) {
 			list = append(list, s.nodes[at])
 		}
 	}
@@ -411,7 +411,7 @@ func (s *Search) refresh(node int) (undo func()) {
 		}
 		s.steps++
 		now := use{excluded: before[i].excluded}
-		if s.Rehearsal.Fits(s.ctx, k.pod, s.names[node]) {
+		if s.Rehearsal.Fits(s.ctx, k.pod(), s.names[node]) {
 			now = s.useOf(k, node)
 			now.excluded = before[i].excluded
 		}

@@ -91,10 +91,13 @@ func (m *Members) split() []*kind {
 	for i, p := range m.unit.Pods {
 		k := kinds[m.kinds[i]]
 		if k == nil {
+			k = &kind{number: m.kinds[i], part: m.unit.parts[i], gains: mayGain(p.Object)}
+			kinds[m.kinds[i]] = k
+		}
+		if k.pods == nil || len(p.Object.Spec.ResourceClaims) > 0 {
 			pod := *p.Object
 			pod.Status.NominatedNodeName = ""
-			k = &kind{number: m.kinds[i], part: m.unit.parts[i], pod: &pod, gains: mayGain(p.Object)}
-			kinds[m.kinds[i]] = k
+			k.pods = append(k.pods, &pod)
 		}
 		k.members = append(k.members, p)
 		k.left++
@@ -185,7 +188,7 @@ func unnamed(containers []v1.Container) []v1.Container {
 
 // kind is members that plugins treat alike.
 type kind struct {
-	pod      *v1.Pod // the first of them, without a node
+	pods     []*v1.Pod // the members without a nominated node; only the first of them unless they have claims
 	members  []*cluster.Pod
 	number   int
 	part     int     // the index of its gang
@@ -199,6 +202,10 @@ type kind struct {
 	order []int // the feasible nodes that are not excluded, in the order in which they are tried
 	room  int64 // how many members these have room for, by their requests alone
 }
+
+// pod returns the pod to filter nodes with: the next member if members have claims, because a member that is placed has
+// its devices.
+func (k *kind) pod() *v1.Pod { return k.pods[min(k.next, len(k.pods)-1)] }
 
 // use says whether, and how well, a kind may use a node.
 type use struct {

@@ -20,11 +20,14 @@ type Unit struct {
 	counted gang.Unit
 }
 
-// NewUnit returns the unit of g.
+// NewUnit returns the unit of g. Members of a gang whose conditions are not known are left out: their pods are gated.
 func NewUnit(state *cluster.State, g *cluster.Group) *Unit {
 	u := &Unit{state: state, gangs: g.Unit(), counted: g.Tally(nil)}
 	u.sizes = make([]int, len(u.gangs))
 	for i, each := range u.gangs {
+		if !u.counted.Gangs[i].Known() {
+			continue
+		}
 		keeps := each.NonStrict()
 		for _, p := range state.Gangs().Placeable(each) {
 			if p.Stage == cluster.Waiting && keeps {

@@ -282,6 +282,9 @@ func (a *auditor) carryOut(d *decision) {
 // place notes that a pod has a node.
 func (a *auditor) place(p *pod, d *decision) {
 	if p.stage == held && p.node == d.Node && d.Outcome == "Scheduled" { // the end of its wait
+		if d.Evaluated > 0 {
+			a.find("effects", "pod %s is held on %s, and has another turn", p.name, p.node)
+		}
 		p.stage, p.waitUntil, p.placed = going, time.Time{}, a.now
 		return
 	}

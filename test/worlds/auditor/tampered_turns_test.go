@@ -407,6 +407,18 @@ var storiesOfEnds = []told{
 			s.decide("a", "Scheduled", "m", "")
 		}
 	}},
+	{"effects", "a held member has another turn", "", func(s *story, tampered bool) {
+		s.node("n", "3", "x", "")
+		groups := `'gang.scheduling.koordinator.sh/groups': '[\"d/g\",\"d/h\"]'`
+		s.gang("g", 1, 1, groups)
+		s.gang("h", 1, 1, groups)
+		s.in("g", 0, "Waiting", "n", until, "")
+		s.in("h", 0, "Unschedulable", "", pick(tampered, "", "{'rejected': ['g-0']}"))
+		s.in("h", 0, "Waiting", "n", until, "")
+		s.in("g", 0, "Scheduled", "n", "{'allowed': ['h-0'], 'evaluated': 1}")
+		s.bind("g-0", "n")
+		s.bind("h-0", "n")
+	}},
 	{"endings", "a pod goes before its time", "", func(s *story, tampered bool) {
 		s.node("n", "2", "x", "")
 		s.pod("a", "1", "", "'annotations': {'rollcall.dev/duration': '10s'}")
