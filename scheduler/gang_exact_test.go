@@ -447,8 +447,8 @@ func TestAGangOfUnequalMembersEvictsNoMoreThanItNeeds(t *testing.T) {
 	}
 }
 
-// TestAnElasticGangIsPlannedOnce has a gang that needs two of its three members. In the order of the names the third one
-// finds no node.
+// TestAnElasticGangIsPlannedOnce has a gang that needs two of its three members. In the order of the names the third
+// one finds no node.
 func TestAnElasticGangIsPlannedOnce(t *testing.T) {
 	w := &exactWorld{kinds: []exactKind{{cpu: 2, apart: -1, together: -1}, {cpu: 8, apart: -1, together: -1}},
 		members: []int{0, 0, 1}, gangs: make([]int, 3), minima: []int{2}, needed: 1}

@@ -12,7 +12,6 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/internal/room"
-	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // The search for the domain of a gang's members: gangs and the composites above them may each have
@@ -231,30 +230,6 @@ func (d *domain) path() string {
 	return d.key()
 }
 
-// plannedIn returns the domain of the gang's plan, nil if it has none.
-func (p *placement) plannedIn(l level, domains []*domain) *domain {
-	if l.gang == nil {
-		return nil
-	}
-	planned := p.plannedFor(l.gang)
-	for _, d := range domains {
-		if slices.ContainsFunc(planned, func(at int) bool { return slices.Contains(d.indexes, at) }) {
-			return d
-		}
-	}
-	return nil
-}
-
-// plannedFor returns the indexes of the nodes in the gang's plan, nil if it has none.
-func (p *placement) plannedFor(g *cluster.Group) (nodes []int) {
-	for _, m := range g.Members() {
-		if at, known := p.at[p.nominated.nodeOf(m.Object.UID)]; known && queue.Planned(p.queue, m.Object.UID) {
-			nodes = append(nodes, at)
-		}
-	}
-	return nodes
-}
-
 // holdingOf returns the domain in which members below the level have nodes. held is false if no member has a node. If
 // members of a gang are in several domains, it returns the one with the most members, and of these the first. why is
 // the reason if there is none, or if a composite is in several.
@@ -457,36 +432,6 @@ func (p *placement) place(l level, within *domain) bool {
 	}
 	p.packing.TakeBack(mark)
 	return false
-}
-
-// preferred returns the domain by the first label that a gang prefers for which it can have one: it has room for all
-// that the gang needs, or its members are there. If the gang has a plan, all planned nodes must be in the domain. It
-// returns within, the gang's domain, if there is none.
-func (p *placement) preferred(g *cluster.Group, within *domain) *domain {
-	required, preferred := g.Topology()
-	planned := p.plannedFor(g)
-	outer := within.path()
-	if len(required) > 0 {
-		outer = within.outer
-	}
-	for i := range preferred {
-		labels, l := slices.Concat(required, preferred[i:i+1]), level{gang: g}
-		domains := p.split(labels, within, outer)
-		domains = slices.DeleteFunc(domains, func(d *domain) bool {
-			return slices.ContainsFunc(planned, func(at int) bool { return !slices.Contains(d.indexes, at) })
-		})
-		own, _, held := p.holdingOf(l, labels, domains)
-		if held && own != nil && (p.avoiding && p.avoids(own) || !p.try(l, own).enough) {
-			own = nil
-		}
-		if !held {
-			own, _ = p.best(l, domains)
-		}
-		if own != nil {
-			return own
-		}
-	}
-	return within
 }
 
 // filled returns how much of a domain is requested, as a percentage: the mean of the resources that the pods request.
