@@ -386,7 +386,7 @@ func (m *manifest) addStatefulPods(d *document, r *replicated, plan PodPlan, cou
 	for k := start; k < start+int64(count); k++ {
 		number := strconv.FormatInt(k, 10)
 		plan.Name = r.object.GetName() + "-" + number
-		if _, there := m.lines[string(eventlog.Pods)+" "+plan.Namespace+"/"+plan.Name]; there {
+		if _, there := m.places[string(eventlog.Pods)+" "+plan.Namespace+"/"+plan.Name]; there {
 			continue
 		}
 		pod := *template
@@ -417,10 +417,10 @@ func (m *manifest) addClaims(d *document, set *appsv1.StatefulSet, pod *corev1.P
 		claim := set.Spec.VolumeClaimTemplates[i].DeepCopy()
 		claim.Namespace, claim.Name = set.Namespace, claim.Name+"-"+set.Name+"-"+number
 		key := string(eventlog.PersistentVolumeClaims) + " " + ObjectName(claim)
-		if _, there := m.lines[key]; there {
+		if _, there := m.places[key]; there {
 			continue
 		}
-		m.lines[key] = d.line
+		m.places[key] = d.place()
 		defaults.Default(claim)
 		prefix := "spec.volumeClaimTemplates[" + strconv.Itoa(i) + "]."
 		if err := d.invalid(validate(claim), prefix); err != nil {

@@ -30,6 +30,9 @@ type document struct {
 	base string
 }
 
+// place returns where the document begins.
+func (d *document) place() place { return place{d.path, d.line} }
+
 // part returns the part of the object at a path, with this value.
 func (d *document) part(path string, value any) (*document, error) {
 	part := *d
@@ -249,8 +252,9 @@ func yamlDocument(path string, first int, text []byte) (*document, error) {
 	return d, nil
 }
 
-// jsonDocuments calls f with the JSON values of a file, one after the other.
+// jsonDocuments calls f with the JSON values of a file, one after the other. Lines --- may stand between them.
 func jsonDocuments(path string, data []byte, f func(*document) error) error {
+	data = jsonSeparator.ReplaceAll(data, []byte("   ")) // in no value: strings of JSON have no line breaks
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	lineAt := func(offset int64) int { return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n")) }
 	for {
@@ -279,6 +283,8 @@ func jsonDocuments(path string, data []byte, f func(*document) error) error {
 		}
 	}
 }
+
+var jsonSeparator = regexp.MustCompile(`(?m)^---[ \t\r]*$`)
 
 // readAll reads a whole file.
 func readAll(path string, r io.Reader) ([]byte, error) {

@@ -3,7 +3,6 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -43,13 +42,13 @@ const annotationPrefix = "rollcall.dev/"
 // jobKind is not a resource of the log: a Job becomes its pods.
 var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 
-// manifest reads the objects of one file.
+// manifest reads the objects of Kubernetes files.
 type manifest struct {
 	in *input
 	// kinds are the kinds that the log knows, by group, version and kind.
 	kinds map[schema.GroupVersionKind]eventlog.Resource
-	// lines are the lines of objects, by resource and name.
-	lines map[string]int
+	// places are the places of objects, by resource and name.
+	places map[string]place
 	// pods are kept back until all priority classes are known.
 	pods    []podSource
 	classes map[string]*schedulingv1.PriorityClass
@@ -77,26 +76,12 @@ type podSource struct {
 	owner      *podOwner
 }
 
-// readYAML reads Kubernetes YAML of any number of documents. Objects are decoded strictly and given the API's
-// defaults. Pods, nodes, volumes and claims are checked as the API server does, with two exceptions, since nothing is
-// run: a container may have no image, and a Job's pods no restart policy.
-func readYAML(in *input, path string, r io.Reader) error {
-	return readManifest(in, path, r, yamlDocuments)
-}
-
-// readJSON reads Kubernetes JSON: one value after the other.
-func readJSON(in *input, path string, r io.Reader) error {
-	return readManifest(in, path, r, jsonDocuments)
-}
-
-func readManifest(in *input, path string, r io.Reader,
-	documents func(string, []byte, func(*document) error) error) error {
-	data, err := readAll(path, r)
-	if err != nil {
-		return err
-	}
+// newManifest returns a manifest that adds to in. Objects are decoded strictly and given the API's defaults. Pods,
+// nodes, volumes and claims are checked as the API server does, with two exceptions, since nothing is run: a container
+// may have no image, and a Job's pods no restart policy.
+func newManifest(in *input) *manifest {
 	m := &manifest{
-		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, lines: map[string]int{},
+		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, places: map[string]place{},
 		classes: map[string]*schedulingv1.PriorityClass{}, endedOwners: map[string]int{},
 		suspended: map[string]int{},
 		generated: map[string]int{}, made: map[types.NamespacedName]string{},
@@ -107,9 +92,12 @@ func readManifest(in *input, path string, r io.Reader,
 	for _, class := range schedulinghelpers.SystemPriorityClasses() {
 		m.classes[class.Name] = class
 	}
-	if err := documents(path, data, m.add); err != nil {
-		return err
-	}
+	return m
+}
+
+// finish adds the pods, once all files are read.
+func (m *manifest) finish() error {
+	in := m.in
 	if err := m.checkTotal(); err != nil {
 		return err
 	}
@@ -119,7 +107,7 @@ func readManifest(in *input, path string, r io.Reader,
 			return err
 		}
 	}
-	in.lines = m.lines
+	in.places = m.places
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}
@@ -249,10 +237,12 @@ func (d *document) checkLabels(prefix string, labels map[string]string) error {
 // unique checks that no two objects of a resource have the same name.
 func (m *manifest) unique(d *document, resource, name string) error {
 	key := resource + " " + name
-	if line, twice := m.lines[key]; twice {
-		return d.errorf("metadata.name", "%s stands twice, first on line %d", key, line)
+	if first, twice := m.places[key]; twice && first.path != d.path {
+		return d.errorf("metadata.name", "%s stands twice, first at %s:%d", key, first.path, first.line)
+	} else if twice {
+		return d.errorf("metadata.name", "%s stands twice, first on line %d", key, first.line)
 	}
-	m.lines[key] = d.line
+	m.places[key] = d.place()
 	return nil
 }
 
@@ -480,7 +470,7 @@ func (d *document) times(prefix string, annotations map[string]string, says []st
 
 // parseOffset reads the value of one of our annotations.
 func parseOffset(name, text string) (time.Duration, error) {
-	at, err := time.ParseDuration(text)
+	at, err := ParseDuration(text)
 	if err != nil {
 		t, timeErr := time.Parse(time.RFC3339Nano, text)
 		if timeErr != nil || name != ArrivalAnnotation {

@@ -43,7 +43,7 @@ func (m *manifest) freeName(resource, seed, namespace, base string, k int) (stri
 			n /= uint64(len(generatedLetters))
 		}
 		name := base + string(suffix[:])
-		if _, taken := m.lines[resource+" "+namespace+"/"+name]; !taken {
+		if _, taken := m.places[resource+" "+namespace+"/"+name]; !taken {
 			return name, nil
 		}
 	}

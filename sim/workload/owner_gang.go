@@ -141,7 +141,7 @@ func (m *manifest) addGang(d *document, o *podOwner, pattern string, number int,
 	at time.Duration) error {
 	name := types.NamespacedName{Namespace: o.meta.Namespace, Name: o.names("", number, 0).Replace(pattern)}
 	for _, res := range cluster.GroupResources() {
-		if _, there := m.lines[string(res)+" "+name.String()]; there && m.made[name] == "" {
+		if _, there := m.places[string(res)+" "+name.String()]; there && m.made[name] == "" {
 			return nil
 		}
 	}

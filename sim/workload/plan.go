@@ -79,8 +79,8 @@ type Workload struct {
 
 // schedulerUse is the first pod for a scheduler, and its place.
 type schedulerUse struct {
-	pod, path string
-	line      int
+	pod string
+	at  place
 }
 
 // CheckProfiles refuses, with an *InputError, a pod that comes without a node and is for none of the profiles, by their
@@ -88,7 +88,7 @@ type schedulerUse struct {
 func (w *Workload) CheckProfiles(profiles []string) error {
 	for _, name := range slices.Sorted(maps.Keys(w.schedulers)) {
 		if use := w.schedulers[name]; !slices.Contains(profiles, name) {
-			return &InputError{use.path, use.line, fmt.Errorf("pod %s: spec.schedulerName %q is none of the "+
+			return &InputError{use.at.path, use.at.line, fmt.Errorf("pod %s: spec.schedulerName %q is none of the "+
 				"configuration's profiles (%s), and nobody would place the pod: name one of them, or add a profile",
 				use.pod, cut(name, 60), strings.Join(profiles, ", "))}
 		}
@@ -96,9 +96,29 @@ func (w *Workload) CheckProfiles(profiles []string) error {
 	return nil
 }
 
-// noteSchedulers notes the schedulers of the pods. lines are the lines of the pods, by "pods " and their names; nil if
-// they are not known.
-func (w *Workload) noteSchedulers(path string, lines map[string]int) {
+// add adds another workload.
+func (w *Workload) add(other *Workload) {
+	w.Objects, w.Pods = append(w.Objects, other.Objects...), append(w.Pods, other.Pods...)
+	w.Notes = append(w.Notes, other.Notes...)
+	if w.ClaimTemplates == nil {
+		w.ClaimTemplates = other.ClaimTemplates
+	} else {
+		maps.Copy(w.ClaimTemplates, other.ClaimTemplates)
+	}
+	if w.schedulers == nil {
+		w.schedulers = map[string]schedulerUse{}
+	}
+	// any order: each name has one entry
+	for name, use := range other.schedulers {
+		if _, known := w.schedulers[name]; !known {
+			w.schedulers[name] = use
+		}
+	}
+}
+
+// noteSchedulers notes the schedulers of the pods. path is their file. places are the places of pods, by "pods " and
+// their names; nil if they are not known.
+func (w *Workload) noteSchedulers(path string, places map[string]place) {
 	w.schedulers = map[string]schedulerUse{}
 	var last *corev1.Pod
 	for i := range w.Pods {
@@ -109,7 +129,11 @@ func (w *Workload) noteSchedulers(path string, lines map[string]int) {
 		last = p.Template
 		if name := p.Template.Spec.SchedulerName; w.schedulers[name].pod == "" {
 			pod := p.Namespace + "/" + p.Name
-			w.schedulers[name] = schedulerUse{pod, path, lines[string(eventlog.Pods)+" "+pod]}
+			at, known := places[string(eventlog.Pods)+" "+pod]
+			if !known {
+				at.path = path
+			}
+			w.schedulers[name] = schedulerUse{pod, at}
 		}
 	}
 }

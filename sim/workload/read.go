@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -35,6 +36,9 @@ func (e *InputError) Error() string {
 // Unwrap returns the details.
 func (e *InputError) Unwrap() error { return e.Err }
 
+// stdin is the path that stands for standard input.
+const stdin = "-"
+
 // The limits of the readers, in bytes.
 const (
 	maxFile  = 1 << 30  // of formats that are read as a whole (Kubernetes YAML and JSON)
@@ -42,99 +46,104 @@ const (
 	sniffLen = 64 << 10 // the bytes from which the format is recognised
 )
 
-// ReadNodes reads the nodes of a simulation: from the file at path, or, if path is a count and a shape such as
-// 16x16cpu, as ParseNodeSpec does. Files are Kubernetes YAML or JSON (Node objects), an openb node list, or the export
-// of a log. Other contents of such a file are checked as far as the format allows, and skipped. own are the resources
-// that the configuration declares. An error about the content is an *InputError.
-func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
-	if looksLikeNodeSpec(path) {
-		return ParseNodeSpec(path)
+// Sources are the places from which nodes or a workload are read. Each one adds to those before it.
+type Sources struct {
+	// Paths are files, directories, and "-" for Stdin. Of a directory, the files with one of the known endings are
+	// read, by name; those in its subdirectories are not. A file may be compressed by gzip. Files are Kubernetes YAML
+	// or JSON, openb lists, SWF files, or exports of a log. The objects of all Kubernetes files belong to one cluster.
+	Paths []string
+	// Stdin is read for the path "-", once.
+	Stdin io.Reader
+	// Own are the resources that the configuration declares: their objects are read too.
+	Own []eventlog.OwnResource
+}
+
+// Nodes reads the nodes of a simulation. A path that is no file may be a count and a shape such as 16x16cpu, as
+// ParseNodeSpec reads them. Other objects in the files are checked as far as the format allows, and skipped. An error
+// about the content is an *InputError.
+func (s Sources) Nodes() ([]NodePlan, error) {
+	var shapes []string
+	files := s
+	files.Paths = nil
+	for _, path := range s.Paths {
+		if _, err := os.Stat(path); err != nil && path != stdin && looksLikeNodeSpec(path) {
+			shapes = append(shapes, path)
+		} else {
+			files.Paths = append(files.Paths, path)
+		}
 	}
-	in, err := readFile(path, own)
-	if err != nil {
-		return nil, err
+	var in input
+	if len(shapes) > 0 {
+		nodes, err := ParseNodeSpec(strings.Join(shapes, "+"))
+		if err != nil {
+			return nil, err
+		}
+		in.nodes = nodes
 	}
-	if len(in.nodes) == 0 {
-		return nil, &InputError{Path: path, Err: fmt.Errorf("%s without a node", in.format)}
+	if len(files.Paths) > 0 {
+		read, err := files.read()
+		if err != nil {
+			return nil, err
+		}
+		if len(read.nodes) == 0 {
+			return nil, &InputError{Path: files.String(), Err: fmt.Errorf("%s without a node", read.format)}
+		}
+		if err := in.add(&read, files.String()); err != nil {
+			return nil, err
+		}
 	}
 	return in.nodes, nil
 }
 
-// Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod list, an SWF
-// file, or the export of a log. Nodes in such a file are skipped, with a note. own are the resources that the
-// configuration declares: their objects are read too. An error about the content is an *InputError.
-func Read(path string, own ...eventlog.OwnResource) (*Workload, error) {
-	in, err := readFile(path, own)
+// Workload reads the workload of a simulation. Nodes in the files are skipped, with a note. An error about the content
+// is an *InputError.
+func (s Sources) Workload() (*Workload, error) {
+	in, err := s.read()
 	if err != nil {
 		return nil, err
 	}
 	if len(in.workload.Pods) == 0 {
-		return nil, &InputError{Path: path, Err: fmt.Errorf("%s without a pod", in.format)}
+		return nil, &InputError{Path: s.String(), Err: fmt.Errorf("%s without a pod", in.format)}
 	}
 	if n := len(in.nodes); n > 0 {
-		in.note("%s holds %d nodes, which are not part of the workload", path, n)
+		in.note("%s holds %d nodes, which are not part of the workload", s, n)
 	}
 	return &in.workload, nil
+}
+
+// String returns the paths, with commas between them.
+func (s Sources) String() string { return strings.Join(s.Paths, ", ") }
+
+// ReadNodes is Sources.Nodes of one path.
+func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
+	return Sources{Paths: []string{path}, Own: own}.Nodes()
+}
+
+// Read is Sources.Workload of one path.
+func Read(path string, own ...eventlog.OwnResource) (*Workload, error) {
+	return Sources{Paths: []string{path}, Own: own}.Workload()
 }
 
 // Parse reads nodes and a workload from data, in whatever format it has; either may be empty. path is the name of data
 // in messages. own are the resources that the configuration declares. An error about the content is an *InputError.
 func Parse(path string, data io.Reader, own ...eventlog.OwnResource) ([]NodePlan, *Workload, error) {
-	in, err := read(path, data, own)
+	r := reader{own: own}
+	if err := r.read(path, data); err != nil {
+		return nil, nil, err
+	}
+	in, err := r.finish()
 	if err != nil {
 		return nil, nil, err
 	}
 	return in.nodes, &in.workload, nil
 }
 
-// input is the content of a file.
-type input struct {
-	format   string
-	nodes    []NodePlan
-	workload Workload
-	own      []eventlog.OwnResource // declared by the configuration
-	// lines are the lines of objects, by resource and name; nil if the format has none.
-	lines map[string]int
-}
-
-// note keeps a remark for people.
-func (in *input) note(format string, args ...any) {
-	in.workload.Notes = append(in.workload.Notes, fmt.Sprintf(format, args...))
-}
-
-// readFile reads the file in whatever format it has.
-func readFile(path string, own []eventlog.OwnResource) (*input, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read workload: %w", err)
-	}
-	defer f.Close()
-	return read(path, f, own)
-}
-
-// read reads data in whatever format it has. path is its name in messages.
-func read(path string, data io.Reader, own []eventlog.OwnResource) (*input, error) {
-	r := bufio.NewReaderSize(data, sniffLen)
-	head, err := r.Peek(sniffLen)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	format, err := sniff(head)
-	if err != nil {
-		return nil, &InputError{Path: path, Err: err}
-	}
-	in := &input{format: format.name, own: own}
-	if err := format.read(in, path, r); err != nil {
-		return nil, err
-	}
-	in.workload.noteSchedulers(path, in.lines)
-	return in, nil
-}
-
 // format is one format that can be read.
 type format struct {
 	name string
-	read func(in *input, path string, r io.Reader) error
+	// documents splits a file of Kubernetes objects; nil for other formats, of which read reads a file.
+	documents func(path string, data []byte, f func(*document) error) error
+	read      func(in *input, path string, r io.Reader) error
 }
 
 // sniff recognises the format from the first bytes of a file.
@@ -148,18 +157,18 @@ func sniff(head []byte) (format, error) {
 	case line == "":
 		return format{}, errors.New("nothing but blank lines")
 	case strings.HasPrefix(line, ";") || len(fields) == swfFields && isNumber(fields[0]):
-		return format{"SWF file", readSWF}, nil
+		return format{name: "SWF file", read: readSWF}, nil
 	case isHeader(line, openbNodeColumns):
-		return format{"openb node list", readOpenbNodes}, nil
+		return format{name: "openb node list", read: readOpenbNodes}, nil
 	case isHeader(line, openbPodColumns):
-		return format{"openb pod list", readOpenbPods}, nil
+		return format{name: "openb pod list", read: readOpenbPods}, nil
 	case isLog(head):
-		return format{"log cat", readLog}, nil
+		return format{name: "log cat", read: readLog}, nil
 	case strings.HasPrefix(line, "{"):
-		return format{"Kubernetes JSON", readJSON}, nil
+		return format{name: "Kubernetes JSON", documents: jsonDocuments}, nil
 	case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "%YAML") ||
 		strings.Contains(line, ":"):
-		return format{"Kubernetes YAML", readYAML}, nil
+		return format{name: "Kubernetes YAML", documents: yamlDocuments}, nil
 	}
 	return format{},
 		fmt.Errorf("not a format that can be read (Kubernetes YAML or JSON, openb CSV, SWF, the output of `rollcall "+
@@ -210,6 +219,30 @@ func lines(path string, r io.Reader, f func(n int, line []byte) error) error {
 		return &InputError{Path: path, Line: n + 1, Err: err}
 	}
 	return nil
+}
+
+// maxDays is the number of days of the longest duration.
+const maxDays = 106_751
+
+// ParseDuration is time.ParseDuration with days before the hours, as in 1d, 1.5d and 2d12h. A day has 24 hours.
+func ParseDuration(text string) (time.Duration, error) {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseFloat(days, 64)
+	if err != nil || !(math.Abs(n) <= maxDays) {
+		return 0, fmt.Errorf("%q is not a duration such as 90s, 1h30m or 2d", cut(text, 40))
+	}
+	d := time.Duration(n * float64(24*time.Hour))
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil || more < 0 || n < 0 {
+		return 0, fmt.Errorf("%q is not a duration such as 90s, 1h30m or 2d", cut(text, 40))
+	}
+	return d + more, nil
 }
 
 // maxSeconds is MaxOffset in seconds.

@@ -27,7 +27,14 @@ func parse(t testing.TB, text string) ([]NodePlan, *Workload) {
 }
 
 // readText reads text as a file called F.
-func readText(text string) (*input, error) { return read("F", strings.NewReader(text), nil) }
+func readText(text string) (*input, error) {
+	var r reader
+	if err := r.read("F", strings.NewReader(text)); err != nil {
+		return nil, err
+	}
+	in, err := r.finish()
+	return &in, err
+}
 
 const openbNodesHead = "sn,cpu_milli,memory_mib,gpu,model\n"
 

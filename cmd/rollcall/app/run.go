@@ -96,9 +96,9 @@ ends the process at once; that loses nothing either: the next start asks the API
 	f.Uint64Var(&r.snapshotEvery, "snapshot-every", keep.DefaultSnapshotEvery,
 		"write a snapshot of the state into the log's directory, or the bucket beside its stream, after this many "+
 			"entries; 0: not by number")
-	f.DurationVar(&r.snapshotAge, "snapshot-age", time.Hour,
+	durationVar(f, &r.snapshotAge, "snapshot-age", time.Hour,
 		"write a snapshot after this time if the log has grown; 0: not by time")
-	f.DurationVar(&r.grace, "shutdown-grace", 20*time.Second,
+	durationVar(f, &r.grace, "shutdown-grace", 20*time.Second,
 		"how long binds and evictions that are under way are waited for on SIGTERM")
 	f.BoolVar(&r.raiseBackoff, "raise-zero-backoff", false,
 		"take a podInitialBackoffSeconds of 0, which Kubernetes' own scheduler tests have, for 1")

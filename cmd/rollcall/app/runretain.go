@@ -29,7 +29,7 @@ const retainEvery = 10 * time.Minute
 func (r *retention) register(cmd *cobra.Command) {
 	r.bytes = 10 << 30
 	f := cmd.Flags()
-	f.DurationVar(&r.age, "retain", 0,
+	durationVar(f, &r.age, "retain", 0,
 		"keep entries for this `time`, such as 720h, by their own times up to the last entry's, and then remove them "+
 			"in whole segments; 0: as long as --retain-size allows")
 	f.Var(&r.bytes, "retain-size",

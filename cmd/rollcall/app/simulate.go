@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,15 +29,16 @@ import (
 
 // simulation holds the arguments of the simulate command.
 type simulation struct {
-	nodes, workload, config string
-	queuePolicy             queuePolicy
-	featureGates            map[string]bool
-	until                   time.Duration
-	report, plot            target
-	reportPods              bool
-	requeue                 string
-	keep                    keeping
-	out                     output
+	nodes, workload []string
+	config          string
+	queuePolicy     queuePolicy
+	featureGates    map[string]bool
+	until           time.Duration
+	report, plot    target
+	reportPods      bool
+	requeue         string
+	keep            keeping
+	out             output
 }
 
 func newSimulate(registry framework.Registry) *cobra.Command {
@@ -97,15 +100,17 @@ their run time) and run for their run time.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.nodes, "nodes", "", "the nodes: a file, or a shape such as 16x16cpu")
-	f.StringVar(&s.workload, "workload", "", "the workload: a file")
+	f.StringArrayVar(&s.nodes, "nodes", nil,
+		"the nodes: a file, a directory, - for standard input, or a shape such as 16x16cpu; another --nodes adds more")
+	f.StringArrayVar(&s.workload, "workload", nil,
+		"the workload: a file, a directory, or - for standard input; another --workload adds more")
 	f.StringVar(&s.config, "config", "",
 		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
 	s.queuePolicy.register(cmd)
 	f.Var(cliflag.NewMapStringBool(&s.featureGates), "feature-gates",
 		"Kubernetes' feature gates that are not at their defaults, such as A=true,B=false; before those of --config")
-	f.DurationVar(&s.until, "until",
-		0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
+	durationVar(f, &s.until, "until",
+		0, "end after this much virtual time, such as 36h or 2d; default: when nothing can happen any more")
 	f.StringVar(&s.requeue, "requeue", sim.RequeueOwned.String(),
 		"which pods come again that are preempted, lost or evicted: owned (by a controller), all, or none")
 	f.StringVar(&s.report.path, "report", "",
@@ -129,11 +134,11 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return err
 	}
 	own := framework.LoggedPluginResources(config)
-	nodes, err := readNodes(s.nodes, own)
+	nodes, err := s.readNodes(cmd.InOrStdin(), own)
 	if err != nil {
 		return err
 	}
-	work, err := workload.Read(s.workload, own...)
+	work, err := workload.Sources{Paths: s.workload, Stdin: cmd.InOrStdin(), Own: own}.Workload()
 	if err != nil {
 		return err
 	}
@@ -141,7 +146,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, note := range work.Notes {
-		plainf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
+		plainf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", strings.Join(s.workload, ", "), note)
 	}
 	requeue, err := sim.ParseRequeue(s.requeue)
 	if err != nil {
@@ -210,14 +215,17 @@ func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summar
 	if s.plot.path == "" {
 		return nil
 	}
-	title := fmt.Sprintf("%s on %s", filepath.Base(s.workload), filepath.Base(s.nodes))
+	title := fmt.Sprintf("%s on %s", baseNames(s.workload), baseNames(s.nodes))
 	figure := cluster.Timeline().Figure(title, string(s.queuePolicy), summary)
 	return s.plot.write(cmd.OutOrStdout(), func(w io.Writer) error { return svgplot.WriteSVG(w, figure) })
 }
 
 func (s *simulation) check() error {
-	if s.nodes == "" || s.workload == "" {
+	if len(s.nodes) == 0 || len(s.workload) == 0 {
 		return usageError{fmt.Errorf("--nodes and --workload are needed")}
+	}
+	if slices.Contains(s.nodes, "-") && slices.Contains(s.workload, "-") {
+		return usageError{errors.New("--nodes and --workload are both -: standard input can be read once")}
 	}
 	if s.until < 0 {
 		return usageError{fmt.Errorf("--until is %s: want a duration above zero", s.until)}
@@ -240,17 +248,27 @@ func (s *simulation) check() error {
 	return s.out.check()
 }
 
-// readNodes takes the value of --nodes: a file if there is one of that name, a shape otherwise. own are the resources
-// that the configuration declares.
-func readNodes(value string, own []eventlog.OwnResource) ([]workload.NodePlan, error) {
-	if _, err := os.Stat(value); err == nil {
-		return workload.ReadNodes(value, own...)
+// readNodes reads the values of --nodes: files and directories if there are any of these names, shapes otherwise. own
+// are the resources that the configuration declares.
+func (s *simulation) readNodes(stdin io.Reader, own []eventlog.OwnResource) ([]workload.NodePlan, error) {
+	for _, value := range s.nodes {
+		if _, err := os.Stat(value); err == nil || value == "-" {
+			continue
+		}
+		if _, err := workload.ParseNodeSpec(value); err != nil {
+			return nil, usageError{fmt.Errorf("--nodes: there is no file %s, and it is no shape: %w", value, err)}
+		}
 	}
-	nodes, err := workload.ParseNodeSpec(value)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--nodes: there is no file %s, and it is no shape: %w", value, err)}
+	return workload.Sources{Paths: s.nodes, Stdin: stdin, Own: own}.Nodes()
+}
+
+// baseNames returns the last elements of paths, with commas between them.
+func baseNames(paths []string) string {
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = filepath.Base(path)
 	}
-	return nodes, nil
+	return strings.Join(names, ", ")
 }
 
 // checkProfiles refuses pods that no profile of the configuration places.
