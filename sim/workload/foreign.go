@@ -57,6 +57,29 @@ func adviceOn(kind schema.GroupVersionKind) string {
 	return "leave it out"
 }
 
+// meaningless are kinds that play no part in scheduling: their objects are left out, with a note. "" is for all kinds
+// of a group.
+var meaningless = map[schema.GroupKind]bool{
+	{Kind: "ConfigMap"}: true, {Kind: "Secret"}: true, {Kind: "Service"}: true, {Kind: "ServiceAccount"}: true,
+	{Kind: "Endpoints"}: true, {Kind: "Event"}: true, {Kind: "ComponentStatus"}: true, {Kind: "PodTemplate"}: true,
+	{Group: "apps", Kind: "ControllerRevision"}: true,
+
+	{Group: "admissionregistration.k8s.io"}: true, {Group: "apiextensions.k8s.io"}: true,
+	{Group: "apiregistration.k8s.io"}: true, {Group: "authentication.k8s.io"}: true,
+	{Group: "authorization.k8s.io"}: true, {Group: "autoscaling"}: true, {Group: "autoscaling.k8s.io"}: true,
+	{Group: "certificates.k8s.io"}: true, {Group: "cert-manager.io"}: true, {Group: "coordination.k8s.io"}: true,
+	{Group: "discovery.k8s.io"}: true, {Group: "events.k8s.io"}: true, {Group: "flowcontrol.apiserver.k8s.io"}: true,
+	{Group: "gateway.networking.k8s.io"}: true, {Group: "helm.sh"}: true, {Group: "kustomize.config.k8s.io"}: true,
+	{Group: "metrics.k8s.io"}: true, {Group: "monitoring.coreos.com"}: true, {Group: "networking.istio.io"}: true,
+	{Group: "networking.k8s.io"}: true, {Group: "rbac.authorization.k8s.io"}: true,
+	{Group: "snapshot.storage.k8s.io"}: true,
+}
+
+// isMeaningless reports whether the kind plays no part in scheduling.
+func isMeaningless(kind schema.GroupVersionKind) bool {
+	return meaningless[kind.GroupKind()] || meaningless[schema.GroupKind{Group: kind.Group}] && kind.Group != ""
+}
+
 // Advice on annotations that instruct another scheduler.
 const (
 	asResource = "which is not simulated: request a resource that nodes offer, such as nvidia.com/gpu or " +

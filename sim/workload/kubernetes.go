@@ -61,6 +61,8 @@ type manifest struct {
 	ended       int
 	endedOwners map[string]int
 	suspended   map[string]int
+	// leftOut counts the objects that play no part in scheduling, by kind.
+	leftOut map[string]int
 	// generated counts, by resource and generateName, the objects with a generated name.
 	generated map[string]int
 	// made are the PodGroups that are not in the file, by the object that makes them.
@@ -83,7 +85,7 @@ func newManifest(in *input) *manifest {
 	m := &manifest{
 		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, places: map[string]place{},
 		classes: map[string]*schedulingv1.PriorityClass{}, endedOwners: map[string]int{},
-		suspended: map[string]int{},
+		suspended: map[string]int{}, leftOut: map[string]int{},
 		generated: map[string]int{}, made: map[types.NamespacedName]string{},
 	}
 	for _, res := range eventlog.Resources() {
@@ -108,6 +110,13 @@ func (m *manifest) finish() error {
 		}
 	}
 	in.places = m.places
+	if len(m.leftOut) > 0 {
+		var counts []string
+		for _, kind := range slices.Sorted(maps.Keys(m.leftOut)) {
+			counts = append(counts, fmt.Sprintf("%s (%d)", kind, m.leftOut[kind]))
+		}
+		in.note("objects that play no part in scheduling are left out: %s", strings.Join(counts, ", "))
+	}
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}
@@ -152,6 +161,10 @@ func (m *manifest) add(d *document) error {
 	}
 	res, known := m.kinds[kind]
 	if !known {
+		if isMeaningless(kind) {
+			m.leftOut[kind.Kind]++
+			return nil
+		}
 		return d.errorf("kind", "kind %s of %s plays no part in a simulation%s: %s", cut(t.Kind, 40),
 			cut(t.APIVersion, 40), d.named(), adviceOn(kind))
 	}

@@ -37,7 +37,7 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 			"(d): put its pods into the file"},
 		{"other group", "apiVersion: scheduling.run.ai/v2alpha1\nkind: PodGroup\nmetadata: {name: d}\n", "F:2: ",
 			"(d): put a PodGroup of scheduling.k8s.io/v1beta1"},
-		{"any kind", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\n", "F:2: ", "(d): leave it out"},
+		{"any kind", "apiVersion: foo.dev/v1\nkind: Whatever\nmetadata: {name: d}\n", "F:2: ", "(d): leave it out"},
 		{"job beside its pod", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: " +
 			"{containers: [{name: c}]}}}\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: j-x\n  " +
 			"ownerReferences: [" +

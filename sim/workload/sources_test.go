@@ -119,3 +119,24 @@ func TestDurationsHaveDays(t *testing.T) {
 		}
 	}
 }
+
+func TestObjectsWithoutMeaningAreLeftOutWithOneNote(t *testing.T) {
+	object := func(version, kind string) string {
+		return "---\napiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: x}\n"
+	}
+	in, err := readText(object("v1", "ConfigMap") + object("v1", "ConfigMap") + object("v1", "ServiceAccount") +
+		object("networking.k8s.io/v1", "Ingress") + object("rbac.authorization.k8s.io/v1", "Role") + "---\n" + plainPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"objects that play no part in scheduling are left out: ConfigMap (2), Ingress (1), Role (1), " +
+		"ServiceAccount (1)"}
+	if got := in.workload.Notes; !slices.Equal(got, want) {
+		t.Errorf("the notes are %q, want %q", got, want)
+	}
+	for _, kind := range []string{"ResourceQuota", "LimitRange", "Namespaces"} { // these have a meaning, or are unknown
+		if _, err := readText(object("v1", kind)); err == nil {
+			t.Errorf("%s is left out", kind)
+		}
+	}
+}

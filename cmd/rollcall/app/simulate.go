@@ -47,7 +47,7 @@ func newSimulate(registry framework.Registry) *cobra.Command {
 		keep: keeping{reading: reading{registry: registry}},
 	}
 	cmd := &cobra.Command{
-		Use:   "simulate --nodes FILE|SHAPE --workload FILE [--log DIR]",
+		Use:   "simulate --nodes FILE|DIR|SHAPE --workload FILE|DIR [--log DIR]",
 		Short: "Schedule a workload on a virtual cluster in virtual time",
 		Long: `Schedules a workload on a virtual cluster whose clock jumps from event to event. A pod starts when it is bound and
 ends after its duration. With --log every input and every decision goes to a log that replay, explain and log read.
@@ -56,6 +56,8 @@ Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" tra
 16x16cpu or 5000x96cpu,768Gi,8gpu. Workloads come from Kubernetes YAML (the annotations rollcall.dev/arrival and
 rollcall.dev/duration give virtual times), the pods of the openb trace, the Standard Workload Format (a job of N
 processors is a gang of N pods), or the output of rollcall log cat. The reader is chosen by the file's content.
+--nodes and --workload may be given several times. Of a directory, the files that end in .yaml, .yml, .json, .jsonl,
+.csv or .swf are read, by name; each of these may also end in .gz. The Kubernetes objects of all files belong together.
 docs/guides/simulating.md has all annotations. Feature gates are in the log: replay and explain take them from there.
 
 HTTP extenders of the configuration are asked, each question while the virtual clock stands: their servers have to be
@@ -92,7 +94,8 @@ their run time) and run for their run time.`,
 		Example: `  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db --resume
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --report jobs.csv --plot jobs.svg
-  rollcall simulate --nodes nodes.yaml --workload pods.yaml --config scheduler.yaml -o json`,
+  rollcall simulate --nodes nodes.yaml --workload pods.yaml --config scheduler.yaml -o json
+  kubectl get pods -A -o yaml | rollcall simulate --nodes nodes.yaml --workload manifests/ --workload - --until 1d`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer headroom.Keep()()
