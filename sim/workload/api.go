@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,7 @@ import (
 	groupdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1beta1"
 	storagedefaults "k8s.io/kubernetes/pkg/apis/storage/v1"
 	"k8s.io/kubernetes/pkg/capabilities"
+	registrypod "k8s.io/kubernetes/pkg/registry/core/pod"
 
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -107,6 +109,23 @@ func validateAPI(object eventlog.Object) field.ErrorList {
 				field.Invalid(field.NewPath("spec", "minMember"), o.Spec.MinMember, "must not be negative")}
 		}
 	}
+	return nil
+}
+
+// prepare gives a pod what the API server's storage gives it on create: selectors with matchLabelKeys and
+// mismatchLabelKeys, and requests of the pod from its limits. All other fields stay as they are in the file.
+func prepare(pod *corev1.Pod) error {
+	var in core.Pod
+	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), &in, nil); err != nil {
+		return err
+	}
+	registrypod.Strategy.PrepareForCreate(context.Background(), &in)
+	var out corev1.Pod
+	if err := coredefaults.Convert_core_Pod_To_v1_Pod(&in, &out, nil); err != nil {
+		return err
+	}
+	pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints = out.Spec.Affinity, out.Spec.TopologySpreadConstraints
+	pod.Spec.Resources = out.Spec.Resources
 	return nil
 }
 

@@ -385,6 +385,9 @@ func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error 
 	if err := m.setPriority(pod); err != nil {
 		return d.errorf(prefix+"spec.priorityClassName", "%w", err)
 	}
+	if err := prepare(pod); err != nil {
+		return d.errorf(prefix+"spec", "%w", err)
+	}
 	if err := d.invalid(validate(pod), prefix); err != nil {
 		return err
 	}
