@@ -252,7 +252,7 @@ func yamlDocument(path string, first int, text []byte) (*document, error) {
 	return d, nil
 }
 
-// jsonDocuments calls f with the JSON values of a file, one after the other. Lines --- may stand between them.
+// jsonDocuments calls f with the JSON values of a file, one after the other. Lines --- between them are ignored.
 func jsonDocuments(path string, data []byte, f func(*document) error) error {
 	data = jsonSeparator.ReplaceAll(data, []byte("   ")) // in no value: strings of JSON have no line breaks
 	decoder := json.NewDecoder(bytes.NewReader(data))

@@ -80,6 +80,27 @@ func isMeaningless(kind schema.GroupVersionKind) bool {
 	return meaningless[kind.GroupKind()] || meaningless[schema.GroupKind{Group: kind.Group}] && kind.Group != ""
 }
 
+// leaveOut leaves an object out if it plays no part in scheduling, and refuses it otherwise.
+func (m *manifest) leaveOut(d *document, kind schema.GroupVersionKind) error {
+	if isMeaningless(kind) {
+		m.leftOut[kind.Kind]++
+		return nil
+	}
+	return d.errorf("kind", "kind %s of %s plays no part in a simulation%s: %s", cut(kind.Kind, 40),
+		cut(kind.GroupVersion().String(), 40), d.named(), adviceOn(kind))
+}
+
+// noteMeaningless notes how many objects were left out.
+func (m *manifest) noteMeaningless() {
+	var counts []string
+	for _, kind := range slices.Sorted(maps.Keys(m.leftOut)) {
+		counts = append(counts, fmt.Sprintf("%s (%d)", kind, m.leftOut[kind]))
+	}
+	if len(counts) > 0 {
+		m.in.note("objects that play no part in scheduling are left out: %s", strings.Join(counts, ", "))
+	}
+}
+
 // Advice on annotations that instruct another scheduler.
 const (
 	asResource = "which is not simulated: request a resource that nodes offer, such as nvidia.com/gpu or " +

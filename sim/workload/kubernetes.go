@@ -110,13 +110,7 @@ func (m *manifest) finish() error {
 		}
 	}
 	in.places = m.places
-	if len(m.leftOut) > 0 {
-		var counts []string
-		for _, kind := range slices.Sorted(maps.Keys(m.leftOut)) {
-			counts = append(counts, fmt.Sprintf("%s (%d)", kind, m.leftOut[kind]))
-		}
-		in.note("objects that play no part in scheduling are left out: %s", strings.Join(counts, ", "))
-	}
+	m.noteMeaningless()
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}
@@ -161,12 +155,7 @@ func (m *manifest) add(d *document) error {
 	}
 	res, known := m.kinds[kind]
 	if !known {
-		if isMeaningless(kind) {
-			m.leftOut[kind.Kind]++
-			return nil
-		}
-		return d.errorf("kind", "kind %s of %s plays no part in a simulation%s: %s", cut(t.Kind, 40),
-			cut(t.APIVersion, 40), d.named(), adviceOn(kind))
+		return m.leaveOut(d, kind)
 	}
 	if res == eventlog.VolcanoPodGroups || res == eventlog.KAIPodGroups {
 		var err error

@@ -36,7 +36,7 @@ func (e *InputError) Error() string {
 // Unwrap returns the details.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// stdin is the path that stands for standard input.
+// stdin is the path of standard input.
 const stdin = "-"
 
 // The limits of the readers, in bytes.
@@ -48,8 +48,8 @@ const (
 
 // Sources are the places from which nodes or a workload are read. Each one adds to those before it.
 type Sources struct {
-	// Paths are files, directories, and "-" for Stdin. Of a directory, the files with one of the known endings are
-	// read, by name; those in its subdirectories are not. A file may be compressed by gzip. Files are Kubernetes YAML
+	// Paths are files, directories, and "-" for Stdin. The files of a directory that have one of the known endings are
+	// read, by name. Subdirectories are not read. A file may be compressed by gzip. Files are Kubernetes YAML
 	// or JSON, openb lists, SWF files, or exports of a log. The objects of all Kubernetes files belong to one cluster.
 	Paths []string
 	// Stdin is read for the path "-", once.

@@ -26,16 +26,6 @@ func parse(t testing.TB, text string) ([]NodePlan, *Workload) {
 	return nodes, w
 }
 
-// readText reads text as a file called F.
-func readText(text string) (*input, error) {
-	var r reader
-	if err := r.read("F", strings.NewReader(text)); err != nil {
-		return nil, err
-	}
-	in, err := r.finish()
-	return &in, err
-}
-
 const openbNodesHead = "sn,cpu_milli,memory_mib,gpu,model\n"
 
 const openbPodsHead = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time," +

@@ -169,7 +169,7 @@ func (r *reader) readDirectory(dir string) error {
 	found := false
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		info, err := os.Stat(path) // of what a symbolic link names
+		info, err := os.Stat(path) // follows symbolic links
 		if err != nil {
 			return fmt.Errorf("read workload: %w", err)
 		}

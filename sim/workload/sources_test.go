@@ -11,6 +11,16 @@ import (
 	"time"
 )
 
+// readText reads text as a file called F.
+func readText(text string) (*input, error) {
+	var r reader
+	if err := r.read("F", strings.NewReader(text)); err != nil {
+		return nil, err
+	}
+	in, err := r.finish()
+	return &in, err
+}
+
 // files writes files into a directory and returns it.
 func files(t *testing.T, contents map[string]string) string {
 	t.Helper()
@@ -40,7 +50,7 @@ const (
 	classyPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n" +
 		"spec: {priorityClassName: high, containers: [{name: c}]}\n"
 	highClass = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 7\n"
-	oneSWFJob    = "1 0 -1 5 1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n"
+	oneSWFJob = "1 0 -1 5 1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n"
 )
 
 // TestSourcesAdd reads files, a directory, standard input and compressed files into one workload. A class of a later
@@ -81,8 +91,8 @@ func TestSourcesOfNodesAdd(t *testing.T) {
 }
 
 func TestFaultsOfSourcesNameThePlace(t *testing.T) {
-	dir := files(t, map[string]string{"a.yaml": plainPod, "b.yaml": "# first\n" + plainPod, "j.swf": oneSWFJob, "k.swf": oneSWFJob,
-		"docs/x.md": "x", "broken.yaml.gz": zipped(plainPod)[:30]})
+	dir := files(t, map[string]string{"a.yaml": plainPod, "b.yaml": "# first\n" + plainPod, "j.swf": oneSWFJob,
+		"k.swf": oneSWFJob, "docs/x.md": "x", "broken.yaml.gz": zipped(plainPod)[:30]})
 	at := func(names ...string) (paths []string) {
 		for _, name := range names {
 			paths = append(paths, filepath.Join(dir, name))

@@ -102,6 +102,12 @@ their run time) and run for their run time.`,
 			return s.run(cmd)
 		},
 	}
+	s.register(cmd)
+	return cmd
+}
+
+// register registers the flags.
+func (s *simulation) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&s.nodes, "nodes", nil,
 		"the nodes: a file, a directory, - for standard input, or a shape such as 16x16cpu; another --nodes adds more")
@@ -125,7 +131,6 @@ their run time) and run for their run time.`,
 	s.keep.register(cmd)
 	s.out.register(cmd)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
-	return cmd
 }
 
 func (s *simulation) run(cmd *cobra.Command) error {
