@@ -499,7 +499,8 @@ func (c *Cluster) due() ([]eventlog.Payload, error) {
 		}
 		inputs = append(inputs, more...)
 	}
-	return inputs, nil
+	bound, err := c.store.bindAtOnce(workload.Start.Add(c.now))
+	return append(inputs, bound...), err
 }
 
 // happen lets one event happen and returns its inputs.

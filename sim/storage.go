@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +16,9 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// storage plays the PersistentVolume controller and a provisioner for claims that wait for their first
-// consumer.
+// storage plays the PersistentVolume controller and a provisioner.
 type storage struct {
+	changed bool                                        // since bindAtOnce ran
 	claims  map[[2]string]*corev1.PersistentVolumeClaim // by namespace and name
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
@@ -31,6 +34,7 @@ func newStorage() storage {
 
 // remember keeps an object about storage.
 func (s *storage) remember(o eventlog.Object) {
+	s.changed = true
 	switch o := o.(type) {
 	case *corev1.PersistentVolumeClaim:
 		s.claims[[2]string{o.Namespace, o.Name}] = o
@@ -43,6 +47,7 @@ func (s *storage) remember(o eventlog.Object) {
 
 // forget drops an object that was deleted.
 func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
+	s.changed = true
 	switch resource {
 	case eventlog.PersistentVolumeClaims:
 		delete(s.claims, [2]string{namespace, name})
@@ -51,6 +56,64 @@ func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
 	case eventlog.StorageClasses:
 		delete(s.classes, name)
 	}
+}
+
+// bindAtOnce binds the claims that wait for no consumer, and returns the resulting inputs: claims of a class with the
+// binding mode Immediate or of no class, claims that name a volume, and claims that a volume names.
+func (s *storage) bindAtOnce(now time.Time) (inputs []eventlog.Payload, err error) {
+	if !s.changed {
+		return nil, nil
+	}
+	volumes := make([]*corev1.PersistentVolume, 0, len(s.volumes))
+	for _, name := range slices.Sorted(maps.Keys(s.volumes)) {
+		volumes = append(volumes, s.volumes[name])
+	}
+	keys := slices.SortedFunc(maps.Keys(s.claims), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, key := range keys {
+		claim := s.claims[key]
+		if metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted) {
+			continue
+		}
+		pv, err := s.volumeAtOnce(claim, volumes, now)
+		if err != nil {
+			return nil, err
+		}
+		if pv == nil {
+			continue
+		}
+		volumes = append(slices.DeleteFunc(volumes, func(v *corev1.PersistentVolume) bool { return v.Name == pv.Name }), pv)
+		bound := boundClaim(claim, pv.Name, "", false)
+		s.remember(pv)
+		s.remember(bound)
+		inputs = append(inputs, upserted(eventlog.PersistentVolumes, pv),
+			upserted(eventlog.PersistentVolumeClaims, bound))
+	}
+	s.changed = false
+	return inputs, nil
+}
+
+// volumeAtOnce returns the volume, bound to a claim that waits for no consumer; nil if there is none.
+func (s *storage) volumeAtOnce(claim *corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume,
+	now time.Time) (*corev1.PersistentVolume, error) {
+	if name := claim.Spec.VolumeName; name != "" {
+		if pv, err := s.volumeFor(claim, name, nil, now); err == nil {
+			return pv, nil
+		}
+		return nil, nil // the volume is another claim's, or will come
+	}
+	class := s.classes[volume.GetPersistentVolumeClaimClass(claim)]
+	waits := class != nil && class.VolumeBindingMode != nil &&
+		*class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	pv, err := volume.FindMatchingVolume(claim, volumes, nil, nil, waits, true)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	case pv != nil:
+		return s.volumeFor(claim, pv.Name, nil, now)
+	case waits || class == nil || class.Provisioner == volume.NotSupportedProvisioner:
+		return nil, nil
+	}
+	return s.volumeFor(claim, "", nil, now)
 }
 
 // bindClaims binds the claims of a placement on a node, all or none, and returns the resulting inputs.
@@ -91,7 +154,8 @@ func (s *storage) bindClaims(namespace string, wanted []eventlog.VolumeClaim, no
 	return inputs, nil
 }
 
-// volumeFor returns the volume, bound to the claim: the named one, or one provisioned for the node.
+// volumeFor returns the volume, bound to the claim: the named one, or one provisioned for the node, or for any node if
+// it is nil.
 func (s *storage) volumeFor(claim *corev1.PersistentVolumeClaim, name string, node *corev1.Node,
 	now time.Time) (*corev1.PersistentVolume, error) {
 	ref := &corev1.ObjectReference{
@@ -118,8 +182,8 @@ func (s *storage) volumeFor(claim *corev1.PersistentVolumeClaim, name string, no
 	return bound, nil
 }
 
-// provision makes the volume that the claim's class would provision for the node. It can be reached from that
-// node only.
+// provision makes the volume that the claim's class would provision. It can be reached from the node only, or from all
+// that the class allows if the node is nil.
 func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.ObjectReference, node *corev1.Node,
 	now time.Time) (*corev1.PersistentVolume, error) {
 	className := volume.GetPersistentVolumeClaimClass(claim)
@@ -135,10 +199,6 @@ func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.Obj
 	if class.ReclaimPolicy != nil {
 		reclaim = *class.ReclaimPolicy
 	}
-	hostname := node.Labels[corev1.LabelHostname]
-	if hostname == "" {
-		hostname = node.Name
-	}
 	name := "pvc-" + string(claim.UID)
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -153,15 +213,37 @@ func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.Obj
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: class.Provisioner, VolumeHandle: name},
 			},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname}},
-				}}},
-			}},
+			NodeAffinity: reachableFrom(node, class),
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
 	return pv, nil
+}
+
+// reachableFrom returns the nodes from which a volume of the class can be reached: one node, or all that the class allows
+// if it is nil.
+func reachableFrom(node *corev1.Node, class *storagev1.StorageClass) *corev1.VolumeNodeAffinity {
+	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	var terms []corev1.NodeSelectorTerm
+	if node != nil {
+		hostname := cmp.Or(node.Labels[corev1.LabelHostname], node.Name)
+		terms = []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{in(corev1.LabelHostname, hostname)}}}
+	} else {
+		for _, t := range class.AllowedTopologies {
+			var term corev1.NodeSelectorTerm
+			for _, e := range t.MatchLabelExpressions {
+				term.MatchExpressions = append(term.MatchExpressions, in(e.Key, e.Values...))
+			}
+			terms = append(terms, term)
+		}
+	}
+	if len(terms) == 0 {
+		return nil
+	}
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
 }
 
 // boundClaim returns the claim as the controller leaves it: bound to the volume.
