@@ -488,21 +488,6 @@ func (c *Cluster) noteActivity() {
 	c.account.Moved()
 }
 
-// due returns the inputs of this instant: first the results of carried-out effects, then the cluster's own events.
-func (c *Cluster) due() ([]eventlog.Payload, error) {
-	inputs := c.answers
-	c.answers = nil
-	for c.dropStale() && c.queue[0].at <= c.now {
-		more, err := c.happen(c.queue.next())
-		if err != nil {
-			return nil, err
-		}
-		inputs = append(inputs, more...)
-	}
-	bound, err := c.store.bindAtOnce(workload.Start.Add(c.now))
-	return append(inputs, bound...), err
-}
-
 // happen lets one event happen and returns its inputs.
 func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	switch e.kind {

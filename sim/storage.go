@@ -58,8 +58,8 @@ func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
 	}
 }
 
-// bindAtOnce binds the claims that wait for no consumer, and returns the resulting inputs: claims of a class with the
-// binding mode Immediate or of no class, claims that name a volume, and claims that a volume names.
+// bindAtOnce binds the claims that wait for no consumer, and returns the resulting inputs. Their class has the binding
+// mode Immediate, or they have no class, or they name a volume, or a volume names them.
 func (s *storage) bindAtOnce(now time.Time) (inputs []eventlog.Payload, err error) {
 	if !s.changed {
 		return nil, nil
@@ -220,8 +220,8 @@ func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.Obj
 	return pv, nil
 }
 
-// reachableFrom returns the nodes from which a volume of the class can be reached: one node, or all that the class allows
-// if it is nil.
+// reachableFrom returns the nodes from which a volume of the class can be reached: one node, or all that the class
+// allows if it is nil.
 func reachableFrom(node *corev1.Node, class *storagev1.StorageClass) *corev1.VolumeNodeAffinity {
 	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
