@@ -81,7 +81,8 @@ func (s *storage) bindAtOnce(now time.Time) (inputs []eventlog.Payload, err erro
 		if pv == nil {
 			continue
 		}
-		volumes = append(slices.DeleteFunc(volumes, func(v *corev1.PersistentVolume) bool { return v.Name == pv.Name }), pv)
+		volumes = slices.DeleteFunc(volumes, func(v *corev1.PersistentVolume) bool { return v.Name == pv.Name })
+		volumes = append(volumes, pv)
 		bound := boundClaim(claim, pv.Name, "", false)
 		s.remember(pv)
 		s.remember(bound)
