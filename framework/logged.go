@@ -12,7 +12,10 @@ type loggedProfiles struct {
 		Plugins map[string]struct {
 			Enabled, Disabled []struct{ Name string }
 		}
-		PluginConfig []struct{ Name string }
+		PluginConfig []struct {
+			Name string
+			Args struct{ QueuePolicy, VictimPolicy any }
+		}
 	}
 }
 
@@ -32,6 +35,31 @@ func LoggedPlugins(logged []byte) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// LoggedPolicies returns the names of the lane policies and the victim policies that a logged configuration names,
+// sorted, whether or not this program has them. A profile that names none has Rollcall's default policy.
+func LoggedPolicies(logged []byte) (lanes, victims []string) {
+	var config loggedProfiles
+	if err := json.Unmarshal(logged, &config); err != nil {
+		return nil, nil
+	}
+	for _, profile := range config.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			if plugin.Name != coscheduling {
+				continue
+			}
+			if name, ok := plugin.Args.QueuePolicy.(string); ok && !slices.Contains(lanes, name) {
+				lanes = append(lanes, name)
+			}
+			if name, ok := plugin.Args.VictimPolicy.(string); ok && !slices.Contains(victims, name) {
+				victims = append(victims, name)
+			}
+		}
+	}
+	slices.Sort(lanes)
+	slices.Sort(victims)
+	return lanes, victims
 }
 
 // Missing returns the names of the plugins that a logged configuration names and the registry does not have, sorted.

@@ -11,9 +11,9 @@ import (
 // of a lane never waits for an entity of another lane, whatever their priorities are, and CompareLanes orders the
 // namespaces.
 //
-// A policy answers from the Entity and from its factory's arguments, and changes neither. It has no clock, no random
-// number and no memory: the same state gives the same answers. Policies are compared with ==, so a policy is a pointer
-// or a type without fields.
+// A policy answers from the Entity, its factory's arguments and, in Passes, the PolicyView that the factory got. It
+// changes none of them. It has no clock, no random number and no memory: the same state gives the same answers.
+// Policies are compared with ==, so a policy is a pointer or a type without fields.
 type LanePolicy interface {
 	// Lane returns the name of the entity's lane; "" if the entity is in none, so that all may pass it. It must follow
 	// from the entity's key, profile, priority and pods. It is asked again when one of them changes.

@@ -8,8 +8,8 @@ type tally struct {
 	cameAgain bool
 }
 
-// results returns, at the end, the outcome of each planned pod and of each gang. It records the outcomes of groups and
-// single pods for Report.
+// results counts the outcomes of the planned pods and of the gangs at the end. It records the outcome of each group and
+// of each single pod for Report.
 func (c *Cluster) results() report.Results {
 	var r report.Results
 	r.Requeued.Policy = c.opts.Requeue.String()
@@ -67,7 +67,7 @@ func countAgain(r *report.RequeuedCounts, preempted, lost, evicted, cameAgain bo
 	}
 }
 
-// outcome is the outcome of a planned pod.
+// outcome returns the outcome of a planned pod.
 func (c *Cluster) outcome(i int32) report.Outcome {
 	p := &c.pods[i]
 	switch p.phase {
@@ -87,7 +87,7 @@ func (c *Cluster) outcome(i int32) report.Outcome {
 // isGang reports whether the workload, or a pod that came, asks for a minimum.
 func (g *groupState) isGang() bool { return g.planned || g.counted }
 
-// outcome is the outcome of a group, by the outcomes of its planned pods.
+// outcome returns the outcome of a group, from the outcomes of its planned pods.
 //
 // The outcome of a gang that lost its minimum is the cause, even if other members still run, until enough have come
 // again. A group without a minimum has the outcome of one of its pods, preferring pods that may still do something.

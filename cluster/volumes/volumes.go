@@ -111,8 +111,8 @@ func (s *State) Logged(res eventlog.Resource, obj eventlog.Object) eventlog.Obje
 // An assumption lasts until Forget for every pod that depends on it, or until the object is logged again with another
 // content: then the log is newer. The same content again, as an informer's relist brings it, changes nothing.
 //
-// Assume fails, and assumes nothing, if the pod holds volumes already, a claim or volume is missing, or one is assumed
-// otherwise.
+// Assume fails, and assumes nothing, if the pod holds volumes already, or if a claim or a volume does not exist. It
+// also fails if a volume belongs to another claim, or a claim is being provisioned for another node.
 func (s *State) Assume(pod *v1.Pod, node string, vols []eventlog.VolumeClaim) error {
 	if len(vols) == 0 {
 		return nil

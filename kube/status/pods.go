@@ -24,7 +24,7 @@ type podStatus struct {
 	nominated string
 }
 
-// show has the status of a pod say where it is nominated, and the condition if that is not nil.
+// show asks for a pod's status with its nominated node, and with the condition if that is not nil.
 func (s *Status) show(m *scheduler.Machine, p *cluster.Pod, condition *corev1.PodCondition) {
 	uid := p.Object.UID
 	if condition == nil { // a condition that waits to be written continues to wait
@@ -33,8 +33,8 @@ func (s *Status) show(m *scheduler.Machine, p *cluster.Pod, condition *corev1.Po
 	s.pods.put(uid, podStatus{refOf(p), condition, m.NominatedNode(uid)})
 }
 
-// writePod writes the status of a pod, unless the API server says it already. The resourceVersion is a precondition: if
-// a pod was bound, or changed otherwise, since the API server reported it, writePod reads it again.
+// writePod writes the status of a pod, unless the API server has it already or the pod has a node. The resourceVersion
+// is a precondition: the write fails if the pod has changed since the watch reported it. The caller tries again.
 func (s *Status) writePod(ctx context.Context, uid types.UID, want podStatus) (outcome, error) {
 	seen, there := s.opts.Seen(uid)
 	seen = s.own.newer(uid, seen, there)
@@ -57,8 +57,8 @@ func (s *Status) writePod(ctx context.Context, uid types.UID, want podStatus) (o
 	return failed, err
 }
 
-// lasting reports whether the same request would fail again: the object is gone or another one. A webhook or a policy
-// that refuses it may answer with the codes of these, and take it later; it names no object, or no UID that is wrong.
+// lasting reports whether the same request would fail again, because the object is gone or another one has its name. A
+// webhook or a policy may refuse with the same codes and accept later. Its answer names no object, or no wrong UID.
 func lasting(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Name == "" {
@@ -70,15 +70,14 @@ func lasting(err error) bool {
 		})
 }
 
-// ownPods are the pods of which this process has written the status, as the API server answered: the watch reports them
-// later.
+// ownPods are the pods whose status this process has written, as the API server answered. The watch reports them later.
 type ownPods struct {
 	mu    sync.Mutex
 	byUID map[types.UID]Pod
 }
 
-// maxOwn is the number of them that are kept. Beyond that all are forgotten: then a status is written that the server
-// has already, or a write is refused and tried again.
+// maxOwn is the number of ownPods that are kept. Beyond that all are forgotten. Then some writes repeat what the server
+// has, and some are refused and tried again.
 const maxOwn = 50_000
 
 // newer returns the pod as it was seen, or as this process wrote it last if that is newer.

@@ -14,21 +14,20 @@ import (
 
 // Statuses of pods that do not follow from a cycle of their own.
 
-// together holds the facts about the last attempts. Only Observe and Recover read it.
+// together holds the facts about gangs that later statuses need. attempts and refusals are emptied when they are full.
 type together struct {
-	attempts map[queue.Key]attempt           // of composites
-	refusals map[types.NamespacedName]reason // why gangs were refused the last time
-	told     map[types.NamespacedName]string // the refusals of gangs that contradict themselves, as they were written
+	attempts map[queue.Key]attempt           // the last attempt on each CompositePodGroup
+	refusals map[types.NamespacedName]reason // why the last attempt on each gang failed
+	told     map[types.NamespacedName]string // the text that was written for each gang that contradicts itself
 }
 
-// attempt has the gangs of a composite, by name, that were refused in its attempt of that number.
+// attempt is an attempt on a CompositePodGroup: its number, and the names of the gangs that were refused in it.
 type attempt struct {
 	number  int
 	refused map[string]bool
 }
 
-// maxAttempts is of how many composites it is known at the most which of their gangs were refused, and of how many
-// gangs why.
+// maxAttempts is the most entries that attempts and refusals have.
 const maxAttempts = 10_000
 
 func newTogether() together {
@@ -41,7 +40,8 @@ func contradicted(g *cluster.Group) reason {
 	return reason{corev1.PodReasonSchedulerError, "pod group " + g.String() + " is refused: " + refusalOf(g)}
 }
 
-// refusalOf says why a gang is refused: by itself, or with all that it is admitted together with; "" for not.
+// refusalOf returns why a gang is refused: for a reason of its own, or with its CompositePodGroup. It returns "" for a
+// gang that is not refused.
 func refusalOf(g *cluster.Group) string {
 	if why := g.Refusal(); why != "" {
 		return why
@@ -54,7 +54,7 @@ func refusalOf(g *cluster.Group) string {
 	return ""
 }
 
-// judgedBelow tells the gangs that are refused because of a CompositePodGroup that has come or changed.
+// judgedBelow writes the statuses of gangs that are refused because of a CompositePodGroup that has come or changed.
 func (s *Status) judgedBelow(m *scheduler.Machine, obj eventlog.Object) {
 	c := m.Cluster().Gangs().CompositePodGroup(obj.GetNamespace(), obj.GetName())
 	if c == nil {
@@ -65,8 +65,8 @@ func (s *Status) judgedBelow(m *scheduler.Machine, obj eventlog.Object) {
 	}
 }
 
-// judged tells a pod, an entry of which has come, that its gang is refused: all members when that begins or its words
-// change, and then the members that come. p is nil if it is gone.
+// judged writes to a pod that has come or changed that its gang is refused. When the refusal is new or has another
+// text, it writes that to all members. p is nil if the pod is gone.
 func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
 	if p == nil || p.Group == nil || !isPending(m, p) || s.judgedGroup(m, p.Group) || refusalOf(p.Group) == "" {
 		return
@@ -76,8 +76,8 @@ func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
 	}
 }
 
-// judgedGroup tells the members of a gang that it is refused, and its PodGroup if any of them would be placed by m. It
-// reports whether it has told them now.
+// judgedGroup writes to the members of a gang that it is refused. It writes that to the PodGroup too, if the Machine
+// would place any of the members. It reports whether it has written now.
 func (s *Status) judgedGroup(m *scheduler.Machine, g *cluster.Group) bool {
 	told := s.together.told
 	if refusalOf(g) == "" {
@@ -152,7 +152,7 @@ func (s *Status) joined(m *scheduler.Machine, uid types.UID) {
 	s.refused(m, p, why)
 }
 
-// remember keeps why a gang was not placed, for members that come later.
+// remember keeps the reason why a gang was not placed, for members that come later.
 func (t *together) remember(g *cluster.Group, why reason) {
 	if len(t.refusals) >= maxAttempts {
 		clear(t.refusals)

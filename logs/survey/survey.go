@@ -10,6 +10,7 @@ package survey
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,6 +23,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
@@ -76,6 +79,11 @@ type Epoch struct {
 	Plugins        []string `json:"plugins,omitempty"`
 	AddedPlugins   []string `json:"addedPlugins,omitempty"`
 	MissingPlugins []string `json:"missingPlugins,omitempty"`
+	// LanePolicies and VictimPolicies are the policies that the configuration names, sorted. MissingPolicies are the
+	// policies that this program does not have. With any, the epoch cannot be replayed or explained.
+	LanePolicies    []string `json:"lanePolicies,omitempty"`
+	VictimPolicies  []string `json:"victimPolicies,omitempty"`
+	MissingPolicies []string `json:"missingPolicies,omitempty"`
 }
 
 // Take counts a log from end to end.
@@ -170,6 +178,18 @@ func (e *Epoch) configured(config []byte, has framework.Registry) {
 	for _, name := range e.Plugins {
 		if rollcalls.Factories[name] == nil {
 			e.AddedPlugins = append(e.AddedPlugins, name)
+		}
+	}
+	e.LanePolicies, e.VictimPolicies = framework.LoggedPolicies(config)
+	for _, name := range e.LanePolicies {
+		own := slices.Contains(coscheduling.QueuePolicies, coscheduling.QueuePolicy(name))
+		if !own && has.LanePolicies[name] == nil {
+			e.MissingPolicies = append(e.MissingPolicies, name)
+		}
+	}
+	for _, name := range e.VictimPolicies {
+		if has.VictimPolicies[name] == nil && name != preemption.PriorityPolicy {
+			e.MissingPolicies = append(e.MissingPolicies, name)
 		}
 	}
 }
@@ -268,10 +288,11 @@ func (e *Epoch) writeConfigured(w io.Writer) error {
 			return err
 		}
 	}
-	if err := writeNames(w, "added plugins", e.AddedPlugins); err != nil {
-		return err
-	}
-	return writeNames(w, "NOT COMPILED INTO THIS PROGRAM", e.MissingPlugins)
+	return errors.Join(
+		writeNames(w, "lane policies", e.LanePolicies),
+		writeNames(w, "victim policies", e.VictimPolicies),
+		writeNames(w, "added plugins", e.AddedPlugins),
+		writeNames(w, "NOT COMPILED INTO THIS PROGRAM", slices.Concat(e.MissingPlugins, e.MissingPolicies)))
 }
 
 // writeNames writes a line about names, if there are any.

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 	"github.com/rollcall-sched/rollcall/plugins"
@@ -149,10 +151,12 @@ func TestTheTextHasEveryCount(t *testing.T) {
 // one is compiled into this program, and one whose configuration cannot be read.
 func TestASurveySaysWhichPluginsEachEpochHad(t *testing.T) {
 	configs := []string{
-		`{"profiles":[{"plugins":{"multiPoint":{"enabled":[{"name":"NodeName"},{"name":"Coscheduling"}]}}}]}`,
+		`{"profiles":[{"plugins":{"multiPoint":{"enabled":[{"name":"NodeName"},{"name":"Coscheduling"}]}},` +
+			`"pluginConfig":[{"name":"Coscheduling","args":{"queuePolicy":"Backfill"}}]}]}`,
 		`{"profiles":[{"plugins":{"multiPoint":{"enabled":[{"name":"NodeName"},{"name":"Row"}]},` +
 			`"filter":{"enabled":[{"name":"Rack"}],"disabled":[{"name":"Door"},{"name":"*"}]}}},` +
-			`{"plugins":{"score":{"enabled":[{"name":"Row"},{"name":"ImageLocality"}]}}}]}`,
+			`{"plugins":{"score":{"enabled":[{"name":"Row"},{"name":"ImageLocality"}]}},"pluginConfig":[` +
+			`{"name":"Coscheduling","args":{"queuePolicy":"ByTeam","victimPolicy":"ByAge","queuePolicyArgs":{"a":1}}}]}]}`,
 		`{"profiles":5}`,
 	}
 	entries := logstest.WellFormed(200)
@@ -173,6 +177,9 @@ func TestASurveySaysWhichPluginsEachEpochHad(t *testing.T) {
 	if err != nil || n < 3 {
 		t.Fatalf("%d epochs, %v", n, err)
 	}
+	registry.VictimPolicies = map[string]framework.NewVictimPolicy{
+		"ByAge": func(json.RawMessage, framework.PolicyView) (framework.VictimPolicy, error) { return nil, nil },
+	}
 	log, err := logs.Options{Registry: registry}.Open(t.Context(), logstest.Segmented(t, entries, 40))
 	if err != nil {
 		t.Fatal(err)
@@ -183,11 +190,15 @@ func TestASurveySaysWhichPluginsEachEpochHad(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{
-		"[Coscheduling NodeName] [] []", "[ImageLocality NodeName Rack Row] [Rack Row] [Door Rack]", "[] [] []",
+		"[Coscheduling NodeName] [] [] [Backfill] [] []",
+		"[ImageLocality NodeName Rack Row] [Rack Row] [Door Rack] [ByTeam] [ByAge] [ByTeam]",
+		"[] [] [] [] [] []",
 	} {
 		e := r.Epochs[i]
-		if got := fmt.Sprint(e.Plugins, e.AddedPlugins, e.MissingPlugins); got != want {
-			t.Errorf("epoch %d: plugins, those added, those missing: %s, want %s", e.Epoch, got, want)
+		if got := fmt.Sprint(e.Plugins, e.AddedPlugins, e.MissingPlugins, e.LanePolicies, e.VictimPolicies,
+			e.MissingPolicies); got != want {
+			t.Errorf("epoch %d: plugins, added, missing, lane policies, victim policies, missing: %s, want %s",
+				e.Epoch, got, want)
 		}
 	}
 	var text strings.Builder
@@ -196,7 +207,8 @@ func TestASurveySaysWhichPluginsEachEpochHad(t *testing.T) {
 	}
 	_, second, _ := strings.Cut(text.String(), "\nepoch 2 ")
 	second, _, _ = strings.Cut(second, "\nepoch 3 ")
-	const want = "\n  added plugins: Rack, Row\n  NOT COMPILED INTO THIS PROGRAM: Door, Rack\n"
+	const want = "\n  lane policies: ByTeam\n  victim policies: ByAge\n  added plugins: Rack, Row\n" +
+		"  NOT COMPILED INTO THIS PROGRAM: Door, Rack, ByTeam\n"
 	if !strings.HasSuffix(second, want) {
 		t.Errorf("the text of epoch 2 is %q, want %q at its end", second, want)
 	}

@@ -40,7 +40,7 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, config, err := readConfig(NewCommand(), plugins.NewRegistry(), "", "", nil)
+	_, config, err := readConfig(NewCommand(), plugins.NewRegistry(), "", queuePolicy{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

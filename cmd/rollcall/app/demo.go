@@ -96,7 +96,7 @@ func (d *demo) simulate(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	_, config, err := readConfig(cmd, d.registry, "", "", nil)
+	_, config, err := readConfig(cmd, d.registry, "", queuePolicy{}, nil)
 	if err != nil {
 		return err
 	}

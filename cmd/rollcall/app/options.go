@@ -98,8 +98,8 @@ func WithPluginResources(plugin string, resources ...eventlog.OwnResource) Optio
 type compiledIn struct {
 	// registry has all of them.
 	registry framework.Registry
-	// added has the names of the plugins that options have added, sorted.
-	added []string
+	// addedPlugins are the names of the plugins that options have added, sorted; the same for the policies.
+	addedPlugins, addedLanePolicies, addedVictimPolicies []string
 }
 
 // compile returns the plugins of Rollcall and of the options.
@@ -121,7 +121,8 @@ func compile(options []Option) (compiledIn, error) {
 		}
 	}
 	registry.Reads, registry.LanePolicies, registry.VictimPolicies = added.reads, added.lanes, added.victims
-	return compiledIn{registry, slices.Sorted(maps.Keys(added.plugins))}, nil
+	return compiledIn{registry, slices.Sorted(maps.Keys(added.plugins)), slices.Sorted(maps.Keys(added.lanes)),
+		slices.Sorted(maps.Keys(added.victims))}, nil
 }
 
 // refuse makes every command fail with err, which names the fault of the program. The commands' help still works.

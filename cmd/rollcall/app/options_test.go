@@ -280,7 +280,8 @@ func TestVersionListsTheAddedPlugins(t *testing.T) {
 		Added []string `json:"addedPlugins"`
 	}
 	out, _, _ := asProcess(t, "rollcall-site", "version", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &facts); err != nil || !slices.Equal(facts.Added, []string{"SiteFilter"}) {
+	if err := json.Unmarshal([]byte(out), &facts); err != nil ||
+		!slices.Equal(facts.Added, []string{"SiteFilter"}) {
 		t.Errorf("rollcall-site version -o json prints %s (%v)", out, err)
 	}
 	if text, _, _ := asProcess(t, "rollcall", "version"); strings.Contains(text, "added") {

@@ -3,50 +3,57 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 )
 
-// queuePolicy is the value of --queue-policy: it says who may pass a gang that does not fit. "" leaves it to the
-// configuration.
-type queuePolicy string
+// queuePolicy is the value of --queue-policy: it names the policy that says who may pass a gang that does not fit. The
+// name "" leaves it to the configuration.
+type queuePolicy struct {
+	name string
+	// known are the policies of this program: Rollcall's own, then the ones that options have added.
+	known []string
+}
 
-// queuePolicies are the values that it can have.
+// queuePolicies are the policies of Rollcall.
 var queuePolicies = []string{"BestEffort", "StrictFIFO", "Backfill"}
 
 // queuePolicyArg is the argument of the plugin Coscheduling that the flag sets.
 const queuePolicyArg = "queuePolicy"
 
-func (q *queuePolicy) register(cmd *cobra.Command) {
-	cmd.Flags().Var(enumValue{(*string)(q), queuePolicies}, "queue-policy",
+func (q *queuePolicy) register(cmd *cobra.Command, registry framework.Registry) {
+	q.known = append(slices.Clone(queuePolicies), slices.Sorted(maps.Keys(registry.LanePolicies))...)
+	cmd.Flags().Var(enumValue{&q.name, q.known}, "queue-policy",
 		"who may pass a gang that does not fit: all (BestEffort, the default), nobody (StrictFIFO), or whoever does "+
 			"not delay it (Backfill); sets "+
 			queuePolicyArg+" of Coscheduling in every profile")
 	_ = cmd.RegisterFlagCompletionFunc("queue-policy",
-		cobra.FixedCompletions(queuePolicies, cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions(q.known, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (q queuePolicy) check() error {
-	if q != "" && !slices.Contains(queuePolicies, string(q)) {
-		return usageError{fmt.Errorf("--queue-policy is %q: want one of %q", string(q), queuePolicies)}
+	if q.name != "" && !slices.Contains(q.known, q.name) {
+		return usageError{fmt.Errorf("--queue-policy is %q: want one of %q", q.name, q.known)}
 	}
 	return nil
 }
 
 // into sets the policy in every profile of a configuration, which came from the file at path if that is not "".
 func (q queuePolicy) into(cfg *config.KubeSchedulerConfiguration, path string) error {
-	if q == "" {
+	if q.name == "" {
 		return nil
 	}
 	for i := range cfg.Profiles {
 		if err := q.intoProfile(&cfg.Profiles[i]); err != nil {
 			return usageError{
-				fmt.Errorf("--queue-policy %s: profile %q of %s %w", q, cfg.Profiles[i].SchedulerName, path, err)}
+				fmt.Errorf("--queue-policy %s: profile %q of %s %w", q.name, cfg.Profiles[i].SchedulerName, path, err)}
 		}
 	}
 	return nil
@@ -89,10 +96,10 @@ func (q queuePolicy) intoArgs(given runtime.Object) (runtime.Object, error) {
 			return given, fmt.Errorf("has arguments of %s that cannot be read: %w", coscheduling.Name, err)
 		}
 	}
-	if other, set := fields[queuePolicyArg]; set && other != string(q) {
+	if other, set := fields[queuePolicyArg]; set && other != q.name {
 		return given, fmt.Errorf("says %s %v: leave one of them out", queuePolicyArg, other)
 	}
-	fields[queuePolicyArg] = string(q)
+	fields[queuePolicyArg] = q.name
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return given, err

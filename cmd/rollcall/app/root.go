@@ -35,7 +35,7 @@ or not what a kept checkpoint has signed, 5 replay differs only by rules that we
 	root.SetFlagErrorFunc(flagError)
 	registry := compiled.registry
 	root.AddCommand(newDemo(registry), newSimulate(registry), newRun(registry), newReplay(registry),
-		newExplain(registry), newAudit(registry), newLog(registry), newBench(), newVersion(compiled.added))
+		newExplain(registry), newAudit(registry), newLog(registry), newBench(), newVersion(compiled))
 	helpWithArgs(root)
 	if err != nil {
 		refuse(root, err)

@@ -87,7 +87,7 @@ ends the process at once; that loses nothing either: the next start asks the API
 		"the kubeconfig file of the API server; it goes before the one that --config names; default: the cluster that "+
 			"this runs in")
 	f.StringVar(&r.master, "master", "", "the API server's address, in place of the one in the kubeconfig file")
-	r.queuePolicy.register(cmd)
+	r.queuePolicy.register(cmd, registry)
 	f.StringArrayVar(&r.archives, "archive", nil,
 		"a directory that segments of the log were archived to; may be given several times")
 	f.Var(&r.segmentSize, "segment-size",

@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 			if name != "queue-policies" {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			_, _, err := readConfig(NewCommand(), plugins.NewRegistry(), "", "StrictFIFO", nil)
+			_, _, err := readConfig(NewCommand(), plugins.NewRegistry(), "", queuePolicy{name: "StrictFIFO"}, nil)
 			return err == nil, nil
 		},
 		RequireExplicitExec: true,

@@ -115,7 +115,7 @@ func (s *simulation) register(cmd *cobra.Command) {
 		"the workload: a file, a directory, or - for standard input; another --workload adds more")
 	f.StringVar(&s.config, "config", "",
 		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
-	s.queuePolicy.register(cmd)
+	s.queuePolicy.register(cmd, s.keep.reading.registry)
 	f.Var(cliflag.NewMapStringBool(&s.featureGates), "feature-gates",
 		"Kubernetes' feature gates that are not at their defaults, such as A=true,B=false; before those of --config")
 	durationVar(f, &s.until, "until",
@@ -224,7 +224,7 @@ func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summar
 		return nil
 	}
 	title := fmt.Sprintf("%s on %s", baseNames(s.workload), baseNames(s.nodes))
-	figure := cluster.Timeline().Figure(title, string(s.queuePolicy), summary)
+	figure := cluster.Timeline().Figure(title, s.queuePolicy.name, summary)
 	return s.plot.write(cmd.OutOrStdout(), func(w io.Writer) error { return svgplot.WriteSVG(w, figure) })
 }
 
@@ -351,7 +351,7 @@ func loadConfig(registry framework.Registry, path string, policy queuePolicy, re
 	}
 	switch {
 	case path != "":
-	case policy != "":
+	case policy.name != "":
 		source = "--queue-policy"
 	case cfg.FeatureGates != gates.Set{}:
 		source = "--feature-gates"

@@ -24,11 +24,13 @@ type versionFacts struct {
 	Go         string `json:"go"`
 	// BuiltIn is the module that was built, with its version, if that is not Rollcall's; Revision and Modified are its.
 	BuiltIn string `json:"builtIn,omitempty"`
-	// Added are the plugins that options of NewCommand have added.
-	Added []string `json:"addedPlugins,omitempty"`
+	// AddedPlugins, AddedLanePolicies and AddedVictimPolicies are the names that options of NewCommand have added.
+	AddedPlugins        []string `json:"addedPlugins,omitempty"`
+	AddedLanePolicies   []string `json:"addedLanePolicies,omitempty"`
+	AddedVictimPolicies []string `json:"addedVictimPolicies,omitempty"`
 }
 
-func newVersion(added []string) *cobra.Command {
+func newVersion(compiled compiledIn) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -40,13 +42,15 @@ func newVersion(added []string) *cobra.Command {
 				return err
 			}
 			v := version()
-			v.Added = added
+			v.AddedPlugins = compiled.addedPlugins
+			v.AddedLanePolicies = compiled.addedLanePolicies
+			v.AddedVictimPolicies = compiled.addedVictimPolicies
 			return out.write(cmd.OutOrStdout(), v, func(w io.Writer) error {
 				plainf(w, "rollcall %s\nlog format %d, behaviour %d\nkube-scheduler plugins %s\n", v, v.Format,
 					v.Behaviour, v.Kubernetes)
-				if len(v.Added) > 0 {
-					plainf(w, "added plugins: %s\n", strings.Join(v.Added, ", "))
-				}
+				writeAdded(w, "plugins", v.AddedPlugins)
+				writeAdded(w, "lane policies", v.AddedLanePolicies)
+				writeAdded(w, "victim policies", v.AddedVictimPolicies)
 				_, err := fmt.Fprintln(w, v.Go)
 				return err
 			})
@@ -54,6 +58,13 @@ func newVersion(added []string) *cobra.Command {
 	}
 	out.register(cmd)
 	return cmd
+}
+
+// writeAdded writes a line with the names of the things of a kind that options have added, if there are any.
+func writeAdded(w io.Writer, kind string, names []string) {
+	if len(names) > 0 {
+		plainf(w, "added %s: %s\n", kind, strings.Join(names, ", "))
+	}
 }
 
 // version reads the build information that the toolchain put into the binary.
