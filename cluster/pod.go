@@ -3,6 +3,8 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 	"time"
 
@@ -64,10 +66,25 @@ type Pod struct {
 
 	facts facts              // of Object, for Group; the zero value without one
 	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
+
+	alike [2]*v1.Pod // a memo: two objects of this and another pod that Alike has found equal
 }
 
 // Placed returns the pod as plugins see it on its node, with spec.nodeName set; without one while Pending.
 func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
+
+// Alike reports whether the pod and another one have the same specification and labels.
+func (p *Pod) Alike(o *Pod) bool {
+	pair := [2]*v1.Pod{p.Object, o.Object}
+	if p.alike == pair {
+		return true
+	}
+	equal := maps.Equal(p.Object.Labels, o.Object.Labels) && reflect.DeepEqual(&p.Object.Spec, &o.Object.Spec)
+	if equal {
+		p.alike = pair
+	}
+	return equal
+}
 
 // Leaving reports whether the pod has a node and is about to lose it: it is being deleted or evicted, or its node is
 // gone.
@@ -79,9 +96,10 @@ func (p *Pod) OnlyAsked() bool { return p.onlyAsked }
 // MayBePlaced reports whether a cycle could still place a pod that has no node: it is not being deleted, and was not
 // asked to go while it had one. Example: a victim of preemption loses its node because its bind failed; its eviction is
 // still outstanding.
-func (p *Pod) MayBePlaced() bool {
-	return p.Object.DeletionTimestamp == nil && !p.evicted
-}
+func (p *Pod) MayBePlaced() bool { return !p.Ending() }
+
+// Ending reports whether the pod is being deleted, or a decision evicts it.
+func (p *Pod) Ending() bool { return p.evicted || p.Object.DeletionTimestamp != nil }
 
 // groupName returns the name of the pod's gang, "" for none.
 func (p *Pod) groupName() string {

@@ -51,12 +51,11 @@ func (c *cycle) planGang(placement framework.Placement) {
 // order places all members, or if the search finds no place for all of them. An attempt that has a plan gets no second
 // one. Gangs of the mode NonStrict keep the nodes that they find, so they get a plan for the minimum as well.
 func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.Decision, ok bool) {
-	if e.State() == queue.InFlight || queue.Planned(m.queue, pod.Object.UID) || !m.plannable(pod) ||
-		m.lacks(pod.Group) {
+	if e.State() == queue.InFlight || queue.Planned(m.queue, pod.Object.UID) || !m.plannable(pod) {
 		return d, false
 	}
 	u := gangplan.NewUnit(m.cluster, pod.Group)
-	if len(u.Pods) < 2 || !u.Elastic() {
+	if len(u.Pods) < 2 || !u.Elastic() || m.lacks(pod.Group) {
 		return d, false
 	}
 	members := m.members(u)

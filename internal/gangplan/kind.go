@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,11 +36,29 @@ func NewMembers(u *Unit) *Members {
 		specs, own := u.state.Devices().OwnClaims(nil, p.Object)
 		claims[i], m.devices, m.dependent = string(specs), true, m.dependent || !own
 	}
+	alike := func(i int) bool {
+		return u.parts[i] == u.parts[i-1] && claims[i] == claims[i-1] && u.Pods[i].Alike(u.Pods[i-1])
+	}
+	m.kinds, m.number = make([]int, len(u.Pods)), min(1, len(u.Pods))
+	same := 1
+	for same < len(u.Pods) && alike(same) {
+		same++
+	}
+	if same < len(u.Pods) {
+		m.sort(claims, alike)
+	}
+	return m
+}
+
+// sort gives each member the number of its kind. claims has what the claims of each member ask for. alike reports
+// whether a member is certainly of the kind of the member before it.
+func (m *Members) sort(claims []string, alike func(i int) bool) {
+	u := m.unit
 	selected, known := selectedLabels(u.Pods, u.state.NodeInfos())
 	numbers := map[string]int{}
 	for i, p := range u.Pods {
-		if i > 0 && u.parts[i] == u.parts[i-1] && claims[i] == claims[i-1] && alike(p.Object, u.Pods[i-1].Object) {
-			m.kinds = append(m.kinds, m.kinds[i-1])
+		if i > 0 && alike(i) {
+			m.kinds[i] = m.kinds[i-1]
 			continue
 		}
 		key := fmt.Sprint(u.parts[i], " ", keyOf(p.Object, selected, known), claims[i])
@@ -50,10 +67,9 @@ func NewMembers(u *Unit) *Members {
 			n = len(numbers)
 			numbers[key] = n
 		}
-		m.kinds = append(m.kinds, n)
+		m.kinds[i] = n
 	}
 	m.number = len(numbers)
-	return m
 }
 
 // Unit returns the unit of the members.
@@ -170,11 +186,6 @@ func keyOf(pod *v1.Pod, selected map[string]bool, known bool) string {
 		return string(pod.UID) // it is like no other
 	}
 	return string(text)
-}
-
-// alike reports whether two pods have the same specification and labels.
-func alike(a, b *v1.Pod) bool {
-	return maps.Equal(a.Labels, b.Labels) && reflect.DeepEqual(&a.Spec, &b.Spec)
 }
 
 // unnamed returns containers without their names and images, which no filter reads.

@@ -30,9 +30,10 @@ func (pl *plan) findCandidates() bool {
 	}
 	targets, sorted := pl.p.targetsOf(pl.limit == nil, nodes)
 	for _, u := range targets {
-		stay, going := u.split(
-			func(m *cluster.Pod) bool { return m.Object.DeletionTimestamp != nil || pl.p.going(m.Object) },
-		)
+		if invariants {
+			pl.p.checkEnding(u)
+		}
+		stay, going := u.split((*cluster.Pod).Ending)
 		if going != nil {
 			pl.gone = append(pl.gone, going)
 			sorted = sorted && stay == nil // what is left of it is less important
@@ -40,7 +41,7 @@ func (pl *plan) findCandidates() bool {
 		if stay == nil || !pl.p.policy().MayPreempt(pl.by, &u.Victim) {
 			continue
 		}
-		own := slices.ContainsFunc(u.pods, func(m *cluster.Pod) bool { return pl.ours[m.Object.UID] })
+		own := slices.ContainsFunc(u.pods, func(m *cluster.Pod) bool { return m.Group != nil && pl.ours[m.Object.UID] })
 		if !own && !pl.p.spared(stay) {
 			pl.candidates = append(pl.candidates, stay)
 		}
@@ -127,6 +128,15 @@ func (p *Preemption) checkKnown(nodes []fwk.NodeInfo) {
 	})
 	if !same {
 		panic("preemption: the targets that are remembered are others than those that there are")
+	}
+}
+
+// checkEnding panics if the cluster's state and the Machine's evictions differ about a pod of the target.
+func (p *Preemption) checkEnding(u *target) {
+	for _, m := range u.pods {
+		if m.Ending() != (m.Object.DeletionTimestamp != nil || p.going(m.Object)) {
+			panic("preemption: pod " + m.Object.Name + " is evicted in one place and not in another")
+		}
 	}
 }
 
