@@ -7,6 +7,7 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,6 +19,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/apis/node"
+	nodeconversion "k8s.io/kubernetes/pkg/apis/node/v1"
+	nodevalidation "k8s.io/kubernetes/pkg/apis/node/validation"
 	resourceapi "k8s.io/kubernetes/pkg/apis/resource"
 	resourcedefaults "k8s.io/kubernetes/pkg/apis/resource/v1"
 	resourcevalidation "k8s.io/kubernetes/pkg/apis/resource/validation"
@@ -29,6 +33,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/workload/admission"
 )
 
 // defaults applies the API server's own defaults.
@@ -99,6 +104,18 @@ func validateAPI(object eventlog.Object) field.ErrorList {
 		}
 		return corevalidation.ValidatePersistentVolumeClaim(&in,
 			corevalidation.ValidationOptionsForPersistentVolumeClaimCreate())
+	case *corev1.LimitRange:
+		var in core.LimitRange
+		if err := coredefaults.Convert_v1_LimitRange_To_core_LimitRange(o, &in, nil); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		return corevalidation.ValidateLimitRange(&in)
+	case *nodev1.RuntimeClass:
+		var in node.RuntimeClass
+		if err := nodeconversion.Convert_v1_RuntimeClass_To_node_RuntimeClass(o, &in, nil); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		return nodevalidation.ValidateRuntimeClass(&in)
 	case *resourcev1.ResourceClaim, *resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.DeviceTaintRule:
 		return validateDevices(object)
 	case *schedulingv1beta1.PodGroup:
@@ -112,21 +129,59 @@ func validateAPI(object eventlog.Object) field.ErrorList {
 	return nil
 }
 
-// prepare gives a pod what the API server's storage gives it on create: selectors with matchLabelKeys and
-// mismatchLabelKeys, and requests of the pod from its limits. All other fields stay as they are in the file.
-func prepare(pod *corev1.Pod) error {
+// create gives a pod what the API server gives it on create. First the admission plugins of the chain may change it or
+// refuse it; a nil chain leaves them out. Then the pod's storage merges matchLabelKeys and mismatchLabelKeys into
+// selectors, and makes requests of the pod from its limits. All other fields stay as they are in the file. create
+// returns the names of the plugins that have changed this pod; see admission.Chain.
+func create(pod *corev1.Pod, chain *admission.Chain) (changed []string, err error) {
 	var in core.Pod
 	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), &in, nil); err != nil {
-		return err
+		return nil, err
+	}
+	if chain != nil {
+		if changed, err = chain.AdmitPod(&in); err != nil {
+			return nil, err
+		}
 	}
 	registrypod.Strategy.PrepareForCreate(context.Background(), &in)
+	if chain != nil {
+		if err := chain.ValidatePod(&in); err != nil {
+			return nil, err
+		}
+	}
 	var out corev1.Pod
 	if err := coredefaults.Convert_core_Pod_To_v1_Pod(&in, &out, nil); err != nil {
-		return err
+		return nil, err
 	}
-	pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints = out.Spec.Affinity, out.Spec.TopologySpreadConstraints
-	pod.Spec.Resources = out.Spec.Resources
-	return nil
+	was, is := &pod.Spec, &out.Spec
+	was.Affinity, was.TopologySpreadConstraints, was.Resources = is.Affinity, is.TopologySpreadConstraints, is.Resources
+	if chain == nil {
+		return nil, nil
+	}
+	pod.Annotations = out.Annotations
+	was.NodeSelector, was.Tolerations, was.Overhead = is.NodeSelector, is.Tolerations, is.Overhead
+	was.Priority, was.PriorityClassName = is.Priority, is.PriorityClassName
+	was.PreemptionPolicy = is.PreemptionPolicy
+	for i := range was.Containers {
+		was.Containers[i].Resources = is.Containers[i].Resources
+	}
+	for i := range was.InitContainers {
+		was.InitContainers[i].Resources = is.InitContainers[i].Resources
+	}
+	return changed, nil
+}
+
+// createClaim gives a claim what the API server gives it on create. It returns the name of the admission plugin that
+// has changed it, "" for none.
+func createClaim(claim *corev1.PersistentVolumeClaim, chain *admission.Chain) (changed string, err error) {
+	var in core.PersistentVolumeClaim
+	err = coredefaults.Convert_v1_PersistentVolumeClaim_To_core_PersistentVolumeClaim(claim.DeepCopy(), &in, nil)
+	if err != nil {
+		return "", err
+	}
+	changed, err = chain.AdmitClaim(&in)
+	claim.Spec.StorageClassName = in.Spec.StorageClassName
+	return changed, err
 }
 
 // validatePod checks a pod that has its defaults.

@@ -10,15 +10,14 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	schedulinghelpers "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/workload/admission"
 )
 
 // The annotations that give objects their virtual times. Offsets are Go durations from the start (90s, 1h30m).
@@ -49,11 +48,12 @@ type manifest struct {
 	kinds map[schema.GroupVersionKind]eventlog.Resource
 	// places are the places of objects, by resource and name.
 	places map[string]place
-	// pods are kept back until all priority classes are known.
-	pods    []podSource
-	classes map[string]*schedulingv1.PriorityClass
-	// fallback is the default class of pods that name none, if any.
-	fallback *schedulingv1.PriorityClass
+	// pods and claims are kept back until the admission plugins know all objects that they read.
+	pods      []podSource
+	claims    []claimSource
+	admission *admission.Chain
+	// admitted counts the objects that admission plugins have changed.
+	admitted map[admitted]*admittedCount
 	// ownership is known once all documents are read.
 	ownership *ownership
 	// ended counts the pods that are left out, endedOwners by kind the ended objects that made pods, and suspended the
@@ -84,15 +84,12 @@ type podSource struct {
 func newManifest(in *input) *manifest {
 	m := &manifest{
 		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, places: map[string]place{},
-		classes: map[string]*schedulingv1.PriorityClass{}, endedOwners: map[string]int{},
+		admitted: map[admitted]*admittedCount{}, endedOwners: map[string]int{},
 		suspended: map[string]int{}, leftOut: map[string]int{},
 		generated: map[string]int{}, made: map[types.NamespacedName]string{},
 	}
 	for _, res := range eventlog.Resources() {
 		m.kinds[eventlog.KindFor(res)] = res
-	}
-	for _, class := range schedulinghelpers.SystemPriorityClasses() {
-		m.classes[class.Name] = class
 	}
 	return m
 }
@@ -103,6 +100,11 @@ func (m *manifest) finish() error {
 	if err := m.checkTotal(); err != nil {
 		return err
 	}
+	for _, source := range m.claims {
+		if err := m.admitClaim(source); err != nil {
+			return err
+		}
+	}
 	m.ownership = newOwnership(m.pods)
 	for _, source := range m.pods {
 		if err := m.addPods(source); err != nil {
@@ -111,6 +113,7 @@ func (m *manifest) finish() error {
 	}
 	in.places = m.places
 	m.noteMeaningless()
+	m.noteAdmitted()
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}
@@ -154,6 +157,9 @@ func (m *manifest) add(d *document) error {
 		}
 	}
 	res, known := m.kinds[kind]
+	if object := admissionObject(kind); object != nil {
+		return m.addAdmissionObject(d, kind, object)
+	}
 	if !known {
 		return m.leaveOut(d, kind)
 	}
@@ -258,16 +264,16 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 	case *corev1.Pod:
 		m.pods = append(m.pods, podSource{doc: d, pod: o})
 		return nil
-	case *schedulingv1.PriorityClass:
-		m.classes[o.Name] = o
-		if o.GlobalDefault && (m.fallback == nil || o.Value < m.fallback.Value) {
-			m.fallback = o
-		}
+	case *corev1.PersistentVolumeClaim:
+		m.claims = append(m.claims, claimSource{d, o})
 	case *corev1.PersistentVolume:
 		makeAvailable(o)
 	}
 	if err := d.invalid(validate(object), ""); err != nil {
 		return err
+	}
+	if err := m.readsAdmission(object); err != nil {
+		return d.errorf("", "%w", err)
 	}
 	if err := d.checkGang(res, object, ""); err != nil {
 		return err
@@ -371,11 +377,8 @@ func (m *manifest) addPod(d *document, plan PodPlan) error {
 
 // finishPod gives a pod the values that admission would, and checks it. prefix is the path of the pod in the document.
 func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error {
-	if err := m.setPriority(pod); err != nil {
-		return d.errorf(prefix+"spec.priorityClassName", "%w", err)
-	}
-	if err := prepare(pod); err != nil {
-		return d.errorf(prefix+"spec", "%w", err)
+	if err := m.admitPod(d, pod, prefix); err != nil {
+		return err
 	}
 	if err := d.invalid(validate(pod), prefix); err != nil {
 		return err
@@ -405,35 +408,6 @@ func (d *document) checkGang(res eventlog.Resource, object eventlog.Object, pref
 	if n := cluster.GangSize(res, object); n > MaxPods {
 		return d.errorf(path, "%s %s: a gang of %d: a workload has at most %d pods", res, ObjectName(object), n,
 			MaxPods)
-	}
-	return nil
-}
-
-// setPriority resolves the pod's priority class, as the Priority admission plugin does.
-func (m *manifest) setPriority(pod *corev1.Pod) error {
-	class := m.fallback
-	if name := pod.Spec.PriorityClassName; name != "" {
-		if class = m.classes[name]; class == nil {
-			return fmt.Errorf("priority class %q is not in the file", name)
-		}
-	}
-	var value int32
-	var policy *corev1.PreemptionPolicy
-	if class != nil {
-		pod.Spec.PriorityClassName = class.Name
-		value, policy = class.Value, class.PreemptionPolicy
-	}
-	if p := pod.Spec.Priority; p == nil {
-		pod.Spec.Priority = &value
-	} else if class != nil && *p != value {
-		return fmt.Errorf("priority %d is not the value %d of priority class %s", *p, value, class.Name)
-	}
-	if pod.Spec.PreemptionPolicy == nil {
-		pod.Spec.PreemptionPolicy = policy
-	}
-	if pod.Spec.PreemptionPolicy == nil {
-		always := corev1.PreemptLowerPriority
-		pod.Spec.PreemptionPolicy = &always
 	}
 	return nil
 }
