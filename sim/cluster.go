@@ -83,6 +83,7 @@ type Cluster struct {
 	pods        []podState
 	live        map[types.UID]int32
 	names       podNames
+	quotas      quotas
 	// befallen records what happened to pods that were preempted, lost or evicted, by their index.
 	befallen map[int32]*befallen
 	// unbound are templates of pods that arrived with a node, or with a status, as their controller has them.
@@ -211,6 +212,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		pods:       make([]podState, len(work.Pods)),
 		live:       map[types.UID]int32{},
 		names:      newPodNames(),
+		quotas:     newQuotas(work),
 		befallen:   map[int32]*befallen{},
 		unbound:    map[*corev1.Pod]*corev1.Pod{},
 		batches:    map[*workload.Batch]*batchState{},
@@ -509,9 +511,4 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 		return c.endPod(e.index, ending{how: report.Withdrawn}), nil
 	}
 	panic(fmt.Sprintf("event of unknown kind %d", e.kind))
-}
-
-// upserted makes the input for an object that came or changed.
-func upserted(resource eventlog.Resource, o eventlog.Object) eventlog.Payload {
-	return &eventlog.Upserted{Resource: resource, Object: o}
 }

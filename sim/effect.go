@@ -192,3 +192,8 @@ func (c *Cluster) due() ([]eventlog.Payload, error) {
 	bound, err := c.store.bindAtOnce(workload.Start.Add(c.now))
 	return append(inputs, bound...), err
 }
+
+// upserted makes the input for an object that came or changed.
+func upserted(resource eventlog.Resource, o eventlog.Object) eventlog.Payload {
+	return &eventlog.Upserted{Resource: resource, Object: o}
+}

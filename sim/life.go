@@ -127,8 +127,8 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, e
 	return append(inputs, waiting...), err
 }
 
-// podArrives creates a pod, for the first time or again. The pod waits while another pod has its name. A pod that
-// names a missing node is lost before it arrives.
+// podArrives creates a pod, for the first time or again. The pod waits while another pod has its name, or a quota
+// refuses it. A pod that names a missing node is lost before it arrives.
 func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	name, uid := c.name(i), c.uid(i)
@@ -145,6 +145,13 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 		return nil, nil
 	}
 	nodeName := p.template.Spec.NodeName
+	if c.quotas.Limits(name.Namespace) {
+		exists := nodeName != "" || plan.Template.UID != "" && !again
+		if admitted, err := c.quotas.admit(i, c.build(i, name.Name), exists); err != nil || !admitted {
+			c.leaveName(name)
+			return nil, err
+		}
+	}
 	node := c.nodes[nodeName]
 	c.account.Arrived(again)
 	c.live[uid] = i
@@ -365,6 +372,9 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	delete(c.live, uid)
 	p.phase, p.node, p.uid, p.ended = gone, nil, "", end.how
 	c.leaveName(name)
+	for _, waiting := range c.quotas.release(i, plan.Namespace) {
+		c.queue.add(event{at: c.now, kind: podArrives, index: waiting})
+	}
 	if again {
 		c.comeAgain(i)
 	} else {

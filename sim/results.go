@@ -50,6 +50,7 @@ func (c *Cluster) results() report.Results {
 		countAgain(&r.Requeued.Gangs, g.broken.preempted > 0, g.broken.lost > 0, g.broken.evicted > 0,
 			tallies[i].cameAgain, g.Outcome)
 	}
+	r.Quotas = c.quotas.refusals()
 	return r
 }
 

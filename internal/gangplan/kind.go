@@ -50,7 +50,7 @@ func NewMembers(u *Unit) *Members {
 	return m
 }
 
-// sort gives each member the number of its kind. claims has what the claims of each member ask for. alike reports
+// sort gives each member the number of its kind. claims has the requests of the claims of each member. alike reports
 // whether a member is certainly of the kind of the member before it.
 func (m *Members) sort(claims []string, alike func(i int) bool) {
 	u := m.unit

@@ -93,6 +93,7 @@ var rooms = []room{
 	{dir: "sim/simulate", floor: edge},
 	{dir: "sim/simulate/keep", floor: edge},
 	{dir: "sim/workload", floor: 7},
+	{dir: "sim/workload/admission", floor: 6},
 	{dir: "sim/report", floor: 7},
 	{dir: "sim/svgplot", floor: 6},
 	{dir: "cmd/rollcall", floor: top},

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -31,7 +32,7 @@ func (pl *plan) findCandidates() bool {
 	targets, sorted := pl.p.targetsOf(pl.limit == nil, nodes)
 	for _, u := range targets {
 		if invariants {
-			pl.p.checkEnding(u)
+			checkEnding(u, pl.p.going)
 		}
 		stay, going := u.split((*cluster.Pod).Ending)
 		if going != nil {
@@ -132,9 +133,9 @@ func (p *Preemption) checkKnown(nodes []fwk.NodeInfo) {
 }
 
 // checkEnding panics if the cluster's state and the Machine's evictions differ about a pod of the target.
-func (p *Preemption) checkEnding(u *target) {
+func checkEnding(u *target, going func(*v1.Pod) bool) {
 	for _, m := range u.pods {
-		if m.Ending() != (m.Object.DeletionTimestamp != nil || p.going(m.Object)) {
+		if m.Ending() != (m.Object.DeletionTimestamp != nil || going(m.Object)) {
 			panic("preemption: pod " + m.Object.Name + " is evicted in one place and not in another")
 		}
 	}

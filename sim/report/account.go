@@ -183,6 +183,7 @@ type Results struct {
 	Pods, Gangs Outcomes
 	Requeued    Requeued
 	Waiting     StillWaiting
+	Quotas      []QuotaRefusals
 }
 
 // Summary sums up a simulation from start, with the last event after span. It has everything but the scheduler's own
@@ -195,6 +196,7 @@ func (s *Account) Summary(start time.Time, span time.Duration, results Results) 
 		PodWaitAgain: waitsOf(s.podAgain), GangWaitAgain: waitsOf(s.gangAgain),
 		Jobs:     s.gangJobs.with(s.podJobs).with(s.groupJobs).means(),
 		GangJobs: s.gangJobs.means(), PodJobs: s.podJobs.means(), StillWaiting: results.Waiting,
+		Quotas: results.Quotas,
 	}
 	sum.Pods.Placed, sum.Gangs.Placed = s.placed, len(s.gangWaits)
 	sum.GPUSecondsLost, sum.Lost = s.usage.losses()

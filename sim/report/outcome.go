@@ -146,6 +146,16 @@ func (s *Disruptions) Note(how Outcome, by string, gpuSeconds float64) {
 	s.By = append(s.By, by)
 }
 
+// QuotaRefusals counts the pods of a namespace that a ResourceQuota refused when they were to come.
+type QuotaRefusals struct {
+	Namespace string `json:"namespace"`
+	// Pods were refused at least once, StillRefused of them to the end.
+	Pods         int `json:"pods"`
+	StillRefused int `json:"stillRefused"`
+	// First is the reason for the first refusal.
+	First string `json:"first"`
+}
+
 // Requeued has the outcomes of pods that were preempted, lost or evicted, and of the gangs that they broke.
 type Requeued struct {
 	// Policy is the virtual cluster's treatment of such pods: owned, all or none.

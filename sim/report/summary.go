@@ -42,6 +42,8 @@ type Summary struct {
 	// StillWaiting are the gangs and pods without a node at the end, for the first time or again. No wait above counts
 	// them: a scheduler that never places the difficult ones has shorter waits.
 	StillWaiting StillWaiting `json:"stillWaiting"`
+	// Quotas are the namespaces in which a ResourceQuota refused pods, by name.
+	Quotas []QuotaRefusals `json:"quotas,omitempty"`
 	// Utilisation has every resource that a node offered, by name.
 	Utilisation []Utilisation `json:"utilisation"`
 	// Decisions, RealSeconds and DecisionsPerSecond are the scheduler's own; see Measured.
@@ -221,8 +223,17 @@ func (s Summary) writeJobs(w io.Writer) {
 		fmt.Fprintf(w, "mean wait\t%s\n", strings.Join(waits, ", "))
 	}
 	s.writeStillWaiting(w)
+	s.writeQuotas(w)
 	if len(slowdowns) > 0 {
 		fmt.Fprintf(w, "slowdown\tmean %s, bounded at %s\n", strings.Join(slowdowns, ", "), slowdownBound)
+	}
+}
+
+// writeQuotas writes a line for each namespace in which a quota refused pods.
+func (s Summary) writeQuotas(w io.Writer) {
+	for _, q := range s.Quotas {
+		fmt.Fprintf(w, "quota\t%s: %s refused at first, %d of them to the end; the first: %s\n", q.Namespace,
+			counted(q.Pods, "pod was", "pods were"), q.StillRefused, q.First)
 	}
 }
 

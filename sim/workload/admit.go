@@ -27,6 +27,13 @@ type claimSource struct {
 	claim *corev1.PersistentVolumeClaim
 }
 
+// admitter runs the admission plugins for the objects of a manifest, and counts the objects that they change.
+type admitter struct {
+	in     *input
+	chain  *admission.Chain // nil until an object needs it
+	counts map[admitted]*admittedCount
+}
+
 // admitted names an admission plugin, and the kind of the objects of a namespace that it has changed.
 type admitted struct{ plugin, kind, namespace string }
 
@@ -41,20 +48,26 @@ func admissionObject(kind schema.GroupVersionKind) eventlog.Object {
 	switch kind {
 	case corev1.SchemeGroupVersion.WithKind("LimitRange"):
 		return &corev1.LimitRange{}
+	case corev1.SchemeGroupVersion.WithKind("ResourceQuota"):
+		return &corev1.ResourceQuota{}
 	case nodev1.SchemeGroupVersion.WithKind("RuntimeClass"):
 		return &nodev1.RuntimeClass{}
 	}
 	return nil
 }
 
-// addAdmissionObject adds an object that only admission plugins read.
-func (m *manifest) addAdmissionObject(d *document, kind schema.GroupVersionKind, object eventlog.Object) error {
+// addUnlogged adds an object that is not logged: admission plugins read it, or nobody does.
+func (m *manifest) addUnlogged(d *document, kind schema.GroupVersionKind) error {
+	object := admissionObject(kind)
+	if object == nil {
+		return m.leaveOut(d, kind)
+	}
 	if err := d.decode(object); err != nil {
 		return err
 	}
 	defaults.Default(object)
-	_, namespaced := object.(*corev1.LimitRange)
-	if err := m.identify(d, strings.ToLower(kind.Kind), object, namespaced); err != nil {
+	_, global := object.(*nodev1.RuntimeClass)
+	if err := m.identify(d, strings.ToLower(kind.Kind), object, !global); err != nil {
 		return err
 	}
 	if err := d.invalid(validateAPI(object), ""); err != nil {
@@ -63,39 +76,53 @@ func (m *manifest) addAdmissionObject(d *document, kind schema.GroupVersionKind,
 	if _, err := d.times("", object.GetAnnotations(), nil); err != nil {
 		return err
 	}
-	if err := m.readsAdmission(object); err != nil {
+	if quota, ok := object.(*corev1.ResourceQuota); ok {
+		m.in.addQuota(quota)
+		return nil
+	}
+	if err := m.admission.read(object); err != nil {
 		return d.errorf("", "%w", err)
 	}
 	return nil
 }
 
-// readsAdmission gives the admission plugins an object to read.
-func (m *manifest) readsAdmission(object runtime.Object) error {
-	chain, err := m.chain()
-	if err != nil {
-		return err
-	}
-	return chain.Add(object)
-}
-
-// chain returns the admission plugins.
-func (m *manifest) chain() (*admission.Chain, error) {
-	if m.admission == nil {
-		var err error
-		if m.admission, err = admission.New(); err != nil {
-			return nil, err
+// addQuota adds a ResourceQuota, and notes which of its limits are not carried out, because they are not about pods.
+func (in *input) addQuota(quota *corev1.ResourceQuota) {
+	in.workload.Quotas = append(in.workload.Quotas, quota)
+	var others []string
+	for name := range quota.Spec.Hard { // any order: they are sorted
+		if !admission.LimitsPods(name) {
+			others = append(others, string(name))
 		}
 	}
-	return m.admission, nil
+	if slices.Sort(others); len(others) > 0 {
+		in.note("quota %s limits %s, which a simulation does not", ObjectName(quota), strings.Join(others, ", "))
+	}
 }
 
-// admitPod gives a pod the values that it gets on create. An API server has admitted a pod with a UID and a priority:
-// its plugins do not see that one again. prefix is the path of the pod in the document.
-func (m *manifest) admitPod(d *document, pod *corev1.Pod, prefix string) error {
-	chain, err := m.chain()
-	if err != nil {
+// read gives the admission plugins an object to read.
+func (a *admitter) read(object runtime.Object) error {
+	if err := a.start(); err != nil {
 		return err
 	}
+	return a.chain.Add(object)
+}
+
+// start makes the admission plugins, unless they are made.
+func (a *admitter) start() (err error) {
+	if a.chain == nil {
+		a.chain, err = admission.New()
+	}
+	return err
+}
+
+// pod gives a pod the values that it gets on create. An API server has admitted a pod with a UID and a priority:
+// its plugins do not see that one again. prefix is the path of the pod in the document.
+func (a *admitter) pod(d *document, pod *corev1.Pod, prefix string) error {
+	if err := a.start(); err != nil {
+		return err
+	}
+	chain := a.chain
 	if pod.UID != "" && pod.Spec.Priority != nil {
 		chain = nil
 	}
@@ -104,7 +131,7 @@ func (m *manifest) admitPod(d *document, pod *corev1.Pod, prefix string) error {
 		return d.errorf(prefix+refusedField(err), "%w%s", err, adviceOnRefusal(err))
 	}
 	for _, plugin := range changed {
-		m.noteChange(d, plugin, "pod", pod)
+		a.count(d, plugin, "pod", pod)
 	}
 	if pod.Spec.PreemptionPolicy == nil {
 		always := corev1.PreemptLowerPriority
@@ -113,18 +140,17 @@ func (m *manifest) admitPod(d *document, pod *corev1.Pod, prefix string) error {
 	return nil
 }
 
-// admitClaim gives a claim the values that it gets on create. An API server has admitted a claim with a UID.
-func (m *manifest) admitClaim(s claimSource) error {
-	chain, err := m.chain()
-	if err != nil || s.claim.UID != "" {
+// claim gives a claim the values that it gets on create. An API server has admitted a claim with a UID.
+func (a *admitter) claim(s claimSource) error {
+	if err := a.start(); err != nil || s.claim.UID != "" {
 		return err
 	}
-	plugin, err := createClaim(s.claim, chain)
+	plugin, err := createClaim(s.claim, a.chain)
 	if err != nil {
 		return s.doc.errorf("spec", "%w", err)
 	}
 	if plugin != "" {
-		m.noteChange(s.doc, plugin, "claim", s.claim)
+		a.count(s.doc, plugin, "claim", s.claim)
 	}
 	return nil
 }
@@ -142,7 +168,7 @@ func refusedField(err error) string {
 	return "spec"
 }
 
-// adviceOnRefusal returns what to do about a refusal, "" if the refusal says it.
+// adviceOnRefusal returns the advice on a refusal, "" for none.
 func adviceOnRefusal(err error) string {
 	if refusal := (*admission.Refusal)(nil); errors.As(err, &refusal) {
 		switch {
@@ -155,32 +181,33 @@ func adviceOnRefusal(err error) string {
 	return ""
 }
 
-// noteChange counts an object that an admission plugin has changed.
-func (m *manifest) noteChange(d *document, plugin, kind string, o metav1.Object) {
+// count counts an object that an admission plugin has changed.
+func (a *admitter) count(d *document, plugin, kind string, o metav1.Object) {
 	key := admitted{plugin, kind, o.GetNamespace()}
-	if m.admitted[key] == nil {
+	if a.counts[key] == nil {
 		at := d.place()
 		name := o.GetName()
 		if name == "" {
 			name = o.GetGenerateName()
 		}
-		m.admitted[key] = &admittedCount{first: fmt.Sprintf("%s, %s:%d", name, at.path, at.line)}
+		a.counts[key] = &admittedCount{first: fmt.Sprintf("%s, %s:%d", name, at.path, at.line)}
 	}
-	m.admitted[key].number++
+	a.counts[key].number++
 }
 
-// noteAdmitted notes what admission plugins have changed.
-func (m *manifest) noteAdmitted() {
-	keys := slices.SortedFunc(maps.Keys(m.admitted), func(a, b admitted) int {
-		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+// note notes the objects that admission plugins have changed.
+func (a *admitter) note() {
+	keys := slices.SortedFunc(maps.Keys(a.counts), func(x, y admitted) int {
+		return strings.Compare(fmt.Sprint(x), fmt.Sprint(y))
 	})
 	for _, key := range keys {
-		c := m.admitted[key]
+		c := a.counts[key]
 		if c.number == 1 {
-			m.in.note("admission plugin %s changed a %s of namespace %s: %s", key.plugin, key.kind, key.namespace, c.first)
+			a.in.note("admission plugin %s changed a %s of namespace %s: %s",
+				key.plugin, key.kind, key.namespace, c.first)
 			continue
 		}
-		m.in.note("admission plugin %s changed %d %ss of namespace %s, the first is %s", key.plugin, c.number, key.kind,
+		a.in.note("admission plugin %s changed %d %ss of namespace %s, the first is %s", key.plugin, c.number, key.kind,
 			key.namespace, c.first)
 	}
 }

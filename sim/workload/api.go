@@ -110,6 +110,12 @@ func validateAPI(object eventlog.Object) field.ErrorList {
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
 		return corevalidation.ValidateLimitRange(&in)
+	case *corev1.ResourceQuota:
+		var in core.ResourceQuota
+		if err := coredefaults.Convert_v1_ResourceQuota_To_core_ResourceQuota(o, &in, nil); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		return corevalidation.ValidateResourceQuota(&in)
 	case *nodev1.RuntimeClass:
 		var in node.RuntimeClass
 		if err := nodeconversion.Convert_v1_RuntimeClass_To_node_RuntimeClass(o, &in, nil); err != nil {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/sim/workload/admission"
 )
 
 // The annotations that give objects their virtual times. Offsets are Go durations from the start (90s, 1h30m).
@@ -51,9 +50,7 @@ type manifest struct {
 	// pods and claims are kept back until the admission plugins know all objects that they read.
 	pods      []podSource
 	claims    []claimSource
-	admission *admission.Chain
-	// admitted counts the objects that admission plugins have changed.
-	admitted map[admitted]*admittedCount
+	admission admitter
 	// ownership is known once all documents are read.
 	ownership *ownership
 	// ended counts the pods that are left out, endedOwners by kind the ended objects that made pods, and suspended the
@@ -84,7 +81,7 @@ type podSource struct {
 func newManifest(in *input) *manifest {
 	m := &manifest{
 		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, places: map[string]place{},
-		admitted: map[admitted]*admittedCount{}, endedOwners: map[string]int{},
+		admission: admitter{in: in, counts: map[admitted]*admittedCount{}}, endedOwners: map[string]int{},
 		suspended: map[string]int{}, leftOut: map[string]int{},
 		generated: map[string]int{}, made: map[types.NamespacedName]string{},
 	}
@@ -101,7 +98,7 @@ func (m *manifest) finish() error {
 		return err
 	}
 	for _, source := range m.claims {
-		if err := m.admitClaim(source); err != nil {
+		if err := m.admission.claim(source); err != nil {
 			return err
 		}
 	}
@@ -113,7 +110,7 @@ func (m *manifest) finish() error {
 	}
 	in.places = m.places
 	m.noteMeaningless()
-	m.noteAdmitted()
+	m.admission.note()
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}
@@ -157,11 +154,8 @@ func (m *manifest) add(d *document) error {
 		}
 	}
 	res, known := m.kinds[kind]
-	if object := admissionObject(kind); object != nil {
-		return m.addAdmissionObject(d, kind, object)
-	}
 	if !known {
-		return m.leaveOut(d, kind)
+		return m.addUnlogged(d, kind)
 	}
 	if res == eventlog.VolcanoPodGroups || res == eventlog.KAIPodGroups {
 		var err error
@@ -272,7 +266,7 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 	if err := d.invalid(validate(object), ""); err != nil {
 		return err
 	}
-	if err := m.readsAdmission(object); err != nil {
+	if err := m.admission.read(object); err != nil {
 		return d.errorf("", "%w", err)
 	}
 	if err := d.checkGang(res, object, ""); err != nil {
@@ -377,7 +371,7 @@ func (m *manifest) addPod(d *document, plan PodPlan) error {
 
 // finishPod gives a pod the values that admission would, and checks it. prefix is the path of the pod in the document.
 func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error {
-	if err := m.admitPod(d, pod, prefix); err != nil {
+	if err := m.admission.pod(d, pod, prefix); err != nil {
 		return err
 	}
 	if err := d.invalid(validate(pod), prefix); err != nil {

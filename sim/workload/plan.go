@@ -70,6 +70,8 @@ type Workload struct {
 	Pods []PodPlan
 	// ClaimTemplates are the ResourceClaimTemplates from which claims are made for pods. They exist all the time.
 	ClaimTemplates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
+	// Quotas are the ResourceQuotas. They exist all the time.
+	Quotas []*corev1.ResourceQuota
 	// Notes tell people which parts of the source were left out or changed.
 	Notes []string
 
@@ -100,6 +102,7 @@ func (w *Workload) CheckProfiles(profiles []string) error {
 func (w *Workload) add(other *Workload) {
 	w.Objects, w.Pods = append(w.Objects, other.Objects...), append(w.Pods, other.Pods...)
 	w.Notes = append(w.Notes, other.Notes...)
+	w.Quotas = append(w.Quotas, other.Quotas...)
 	if w.ClaimTemplates == nil {
 		w.ClaimTemplates = other.ClaimTemplates
 	} else {

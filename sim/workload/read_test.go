@@ -71,7 +71,7 @@ func TestFaultsNameFileLineAndReason(t *testing.T) {
 			pod + "spec:\n  containers:\n  - name: c\n    resources:\n      limits: {cpu: 1}\n      requests: {cpu: " +
 				"2}\n", "F:9: ", "must be less than or equal to cpu limit"},
 		{"yaml priority class", pod + "spec:\n  priorityClassName: high\n  containers: [{name: c}]\n", "F:5: ",
-			"no PriorityClass with name high was found (admission plugin Priority): put the PriorityClass into the files"},
+			"no PriorityClass with name high was found (admission plugin Priority): put the PriorityClass into"},
 		{"yaml group without policy",
 			"apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g}\nspec: {schedulingPolicy: " +
 				"{}}\n", "F:4: ", "exactly one of basic and gang"},

@@ -121,8 +121,7 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 			"spec.completions: 2147483647 lies outside"},
 		{"priority of another class", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: c}\n" +
 			"value: 10\n---\n" + pod + "spec: {priorityClassName: c, priority: 5, containers: [{name: c}]}\n", "F:",
-			"the integer value of priority (5) must not be provided in pod spec; priority admission controller computed "+
-				"10 from the given PriorityClass name (admission plugin Priority)"},
+			"computed 10 from the given PriorityClass name (admission plugin Priority)"},
 		{"job without a number", "-1 0 -1 5 1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", "F:1: ", "job number unknown"},
 		{"suggestion", podHead + "    rollcall.dev/arival: 1s\n" + podTail, "F:6: ", "is rollcall.dev/arrival meant?"},
 		{"suggestion for a gang", podHead + "    scheduling.k8s.io/group-name: g\n    " +

@@ -144,7 +144,7 @@ func TestObjectsWithoutMeaningAreLeftOutWithOneNote(t *testing.T) {
 	if got := in.workload.Notes; !slices.Equal(got, want) {
 		t.Errorf("the notes are %q, want %q", got, want)
 	}
-	for _, kind := range []string{"ResourceQuota", "Namespaces"} { // these have a meaning, or are unknown
+	for _, kind := range []string{"DaemonSet", "Namespaces"} { // these have a meaning, or are unknown
 		if _, err := readText(object("v1", kind)); err == nil {
 			t.Errorf("%s is left out", kind)
 		}

@@ -57,6 +57,13 @@ type Chain struct {
 	limited, restricted map[string]bool
 }
 
+// waiting is implemented by plugins that wait for their informers, by embedding upstream's Handler.
+type waiting interface {
+	SetReadyFunc(ready upstream.ReadyFunc)
+}
+
+var _ waiting = (*upstream.Handler)(nil)
+
 // plugin is a plugin and its name.
 type plugin struct {
 	name string
@@ -93,7 +100,7 @@ func New() (*Chain, error) {
 		if err != nil {
 			return nil, fmt.Errorf("start admission plugin %s: %w", p.name, err)
 		}
-		if waits, ok := run.(interface{ SetReadyFunc(upstream.ReadyFunc) }); ok {
+		if waits, ok := run.(waiting); ok {
 			waits.SetReadyFunc(func() bool { return true }) // the informers are filled and never run
 		}
 		c.plugins = append(c.plugins, plugin{p.name, run})

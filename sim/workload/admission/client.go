@@ -22,7 +22,9 @@ type nodeClient struct{ nodev1client.NodeV1Interface }
 // RuntimeClasses implements nodev1client.RuntimeClassesGetter.
 func (nodeClient) RuntimeClasses() nodev1client.RuntimeClassInterface { return runtimeClasses{} }
 
-type runtimeClasses struct{ nodev1client.RuntimeClassInterface }
+type runtimeClasses struct {
+	nodev1client.RuntimeClassInterface
+}
 
 // Get implements nodev1client.RuntimeClassInterface.
 func (runtimeClasses) Get(_ context.Context, name string, _ metav1.GetOptions) (*nodev1.RuntimeClass, error) {
