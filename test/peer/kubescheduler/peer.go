@@ -329,23 +329,29 @@ func (h *harness) feed(ctx context.Context) error {
 // events are the placements of the bound pods, in the order of the cycles, their ends, and the ends of runners.
 func (h *harness) events() []yardstick.Event {
 	b := h.binder
-	at := make([]yardstick.Event, b.order.Load()+1)
-	used := make([]bool, len(at))
+	var at []yardstick.Event
+	var used []bool
+	put := func(order int64, e yardstick.Event) {
+		// A scheduler that was stopped may still bind while this reads, so the last order is not known before.
+		for int64(len(at)) <= order {
+			at, used = append(at, yardstick.Event{}), append(used, false)
+		}
+		at[order], used[order] = e, true
+	}
 	for i := range b.reserved {
 		if b.boundAt[i].Load() == 0 {
 			continue
 		}
 		e := yardstick.Event{Pod: int32(i), Node: b.node[i].Load()}
-		at[b.reserved[i].Load()], used[b.reserved[i].Load()] = e, true
+		put(b.reserved[i].Load(), e)
 		if left := b.left[i].Load(); left != 0 {
 			e.Left = true
-			at[left], used[left] = e, true
+			put(left, e)
 		}
 	}
 	for i := range b.evicted {
 		if order := b.evicted[i].Load(); order != 0 {
-			at[order], used[order] = yardstick.Event{Pod: int32(i), Node: int32(h.RunnerNode(i)), Left: true,
-				Runner: true}, true
+			put(order, yardstick.Event{Pod: int32(i), Node: int32(h.RunnerNode(i)), Left: true, Runner: true})
 		}
 	}
 	var out []yardstick.Event
