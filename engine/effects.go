@@ -120,8 +120,8 @@ func (r *releases) withdrawals(m *scheduler.Machine) (all []Withdrawal) {
 	return all
 }
 
-// complete adds to an effect what the state knows. onNodes has the lists of pods that several questions share, see
-// Machine.PodsAt.
+// complete adds objects of the state to an effect, so that it can be carried out without the state. onNodes has the
+// lists of pods that several questions share, see Machine.PodsAt.
 func (r *releases) complete(m *scheduler.Machine, to *Effect, asked scheduler.Effect, onNodes map[string][]*v1.Pod) {
 	to.Effect, to.Earlier = asked, asked.Seq < r.first
 	switch asked.Kind {

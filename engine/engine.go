@@ -164,8 +164,8 @@ func (e *Engine) stopped() error {
 }
 
 // process takes inputs in, decides, and hands the entries to the writer. Without inputs it checks whether a Tick is
-// due. A time that the last entry has reached needs no further Tick before everything is decided: a log may end between
-// a Tick and its first Decision.
+// due. No Tick is needed for a time that the last entry has reached, until everything is decided. Example: a log ends
+// between a Tick and its first Decision, and the engine that resumes it writes no second Tick.
 func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
 	if len(inputs) == 0 {
 		wake, ok := e.machine.Wake()

@@ -2,10 +2,12 @@ package queue
 
 import "slices"
 
-// byKey is a set of entities that can be listed by key. Entities come and go with every gang, and are listed when a
-// snapshot is written, and sometimes besides. So they are sorted when they are listed, and only the ones that came
-// since the last time. Over many changes, each costs at most the logarithm of the number of entities. Example: of
-// 300,000 entities 2,000 are new since the last snapshot. These are sorted, and one walk over the list merges them.
+// byKey is a set of entities that can be listed by key. Entities come and go with every gang, and are seldom listed:
+// above all when a snapshot is written. So a list sorts only the entities that came since the last one. Over many
+// changes, each costs at most the logarithm of the number of entities.
+//
+// Example: of 300,000 entities 2,000 are new since the last snapshot. These are sorted, and one walk over the list
+// merges them.
 type byKey struct {
 	list  []*Entity // by key; some of them may have left since
 	added []*Entity // came since, in the order in which they did; some of them may have left

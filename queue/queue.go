@@ -255,8 +255,8 @@ func (q *Queue) Update(key Key, old, pod *v1.Pod) {
 	q.rest(e)
 }
 
-// Refresh takes in a change of a placed pod. No plugin is asked about it before the pod is pending again, but then the
-// plugins must see the present pod. Pods that are not placed, or unknown, are ignored.
+// Refresh takes in a change of a placed pod. It asks no plugin. If the pod becomes pending again, the plugins see the
+// pod as it is then. Pods that are not placed, or unknown, are ignored.
 func (q *Queue) Refresh(pod *v1.Pod) {
 	m := q.byUID[pod.UID]
 	if m == nil || !m.placed {

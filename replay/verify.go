@@ -105,10 +105,12 @@ type Options struct {
 	Behaviours []scheduler.Rules
 }
 
-// Verify decides every recorded decision again and compares. The recorded one is applied in any case, so
-// that one divergence does not become many. The error is about reading: a log that diverges is no error. An epoch of a
-// behaviour that this version does not know is one, a *scheduler.BehaviourError; so is one of a configuration that this
-// program cannot start, a *scheduler.ConfigError.
+// Verify decides every recorded decision again and compares. It applies the recorded decision in any case, so that one
+// divergence does not become many.
+//
+// A divergence is part of the Report and no error. Verify returns an error if it cannot read the log. The error is a
+// *scheduler.BehaviourError for an epoch of a behaviour that this version does not know. It is a
+// *scheduler.ConfigError for an epoch whose configuration this program cannot start.
 func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts Options) (Report, error) {
 	v := verifier{machine: opts.Start, keep: opts.Keep, behaviours: opts.Behaviours}
 	if v.behaviours == nil {

@@ -218,9 +218,11 @@ func readPreemptAnswer(r *canonical.Reader) eventlog.ExtenderAnswer {
 	return a
 }
 
-// PodsAt returns, by node, the pods that may be named as victims on candidates: the pods on the node, and the victims
-// elsewhere. They must not be changed. lists begins empty and is good until the next entry is applied. All questions
-// share it, so the pods on a node are listed once. A question keeps the lists until it is answered.
+// PodsAt returns, by node, the pods that an extender may name as victims: the pods on the node, and the candidate's
+// victims on other nodes. The caller must not change them.
+//
+// lists is a memo that all questions share, so that the pods on a node are listed once. It is empty at first, and is
+// valid until the next entry is applied. A question keeps its lists until it is answered.
 func (m *Machine) PodsAt(candidates []eventlog.Candidate, lists map[string][]*v1.Pod) map[string][]*v1.Pod {
 	pods := make(map[string][]*v1.Pod, len(candidates))
 	for _, c := range candidates {

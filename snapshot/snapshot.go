@@ -254,7 +254,7 @@ func (s *Snapshot) Config() (config []byte, behaviour uint32, err error) {
 
 // Restore makes the Machine. The registry holds the plugins that its configuration may name. The error wraps
 // ErrOtherState if the restored state differs from the state that was written down. It wraps a *scheduler.VersionError
-// if the state is of another program's making.
+// if another version of the program wrote the state.
 func (s *Snapshot) Restore(registry framework.Registry) (*scheduler.Machine, error) {
 	// It compares the whole encoding, of which StateHash is the digest.
 	m, err := scheduler.Restore(registry, s.state)

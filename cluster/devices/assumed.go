@@ -145,8 +145,8 @@ func (d *State) hold(uid types.UID, key types.NamespacedName, assumed *assumedCl
 	}
 }
 
-// Forget takes back what Assume made visible for the pod, as far as no other pod rests on it. A pod that holds nothing
-// is ignored.
+// Forget undoes Assume for the pod. An allocation that other pods share stays until the last of them is forgotten. A
+// pod that holds nothing is ignored.
 func (d *State) Forget(pod types.UID) (c Changes) {
 	d.forget(pod, &c)
 	return c.sorted()

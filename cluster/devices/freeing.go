@@ -171,7 +171,7 @@ func (d *State) comesFree(claim *resourcev1.ResourceClaim, stays func(types.UID)
 
 // staysWithGroup reports whether a PodGroup will have the claim reserved whatever becomes of the PodGroup's pods. A pod
 // that is bound or being bound reserves it for the PodGroup. The PodGroup gives it back when it is gone, or when an
-// attempt on it fails. If a pod is gone while its bind is under way, it is not known.
+// attempt on it fails. If a pod goes while its bind is under way, nobody knows whether it has reserved the claim.
 func (d *State) staysWithGroup(key types.NamespacedName) bool {
 	if !ShareGroupClaims() {
 		return false

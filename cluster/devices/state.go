@@ -111,8 +111,7 @@ func (d *State) DeviceClasses() fwk.DeviceClassLister { return d.classes }
 // DeviceClassResolver implements fwk.SharedDRAManager.
 func (d *State) DeviceClassResolver() fwk.DeviceClassResolver { return d.classes }
 
-// Changes says what changed about devices, as the rest of the scheduler has to know it. The zero value says that
-// nothing did.
+// Changes are the changes of devices that the rest of the scheduler follows. The zero value is no change.
 type Changes struct {
 	// Nodes are the nodes, by name, that have other devices than before, or devices that are in use otherwise.
 	Nodes []string

@@ -251,8 +251,8 @@ func (s *standalone) activateSiblings(state fwk.CycleState, g *cluster.Group, me
 	}
 }
 
-// PreBindPreFlight is called when a member that Permit holds can be allowed for the first time. It makes up for
-// informers' calls between Permit and now. PreBind has nothing to do.
+// PreBindPreFlight is called when a member that Permit holds can be allowed for the first time. It takes in the events
+// that informers have brought since Permit. PreBind has nothing to do.
 func (s *standalone) PreBindPreFlight(
 	_ context.Context,
 	_ fwk.CycleState,

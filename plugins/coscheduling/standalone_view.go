@@ -70,9 +70,8 @@ func (v *view) GroupOf(pod *v1.Pod) *cluster.Group {
 	return v.state.Gangs().OfPod(pod)
 }
 
-// Cleared implements framework.Gangs: a member that another Permit plugin holds as well counts too, because nobody
-// would say when that one lets go. One whose wait has ended otherwise does not, although its
-// Unreserve may be still to come.
+// Cleared implements framework.Gangs. A member counts even if another Permit plugin holds it as well, because no event
+// tells when that plugin allows it. A member whose wait has ended otherwise does not count, even before its Unreserve.
 func (v *view) Cleared(g *cluster.Group) int {
 	n := 0
 	if g.Waiting() > 0 {

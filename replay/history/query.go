@@ -74,8 +74,8 @@ func (l *Log) indexFor(ctx context.Context, q Query) index.Lookup {
 	return x
 }
 
-// candidates yields entries of which the index says that a query may ask for them. Behind the last one comes the first
-// entry behind the range, or the error there, as if all were read.
+// candidates yields the entries that the query may ask for, as far as the index knows. After them it yields the first
+// entry behind the range, or the error there, as if it had read all entries.
 func (l *Log) candidates(ctx context.Context, x index.Lookup, q Query) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		last, err := l.boundary(ctx, x, q.To)
