@@ -55,8 +55,8 @@ func (k *keeper) leave() {
 	}
 }
 
-// keptByOthers reports whether a snapshot that is due need not be made now. That is so if a standby has written one of an
-// entry up to last, or if the answer is not known yet. It never waits.
+// keptByOthers reports whether a snapshot that is due need not be made now. That is so if a standby has written one of
+// an entry up to last, or if the answer is not known yet. It never waits.
 func (k *keeper) keptByOthers(last uint64) bool {
 	if !k.shared {
 		return false

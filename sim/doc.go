@@ -9,7 +9,9 @@
 //
 //   - Pods run from the instant they are bound for their planned duration and are then deleted.
 //   - Nodes join, fail and are cordoned at planned offsets. A node that fails takes its pods with it at once.
-//   - The claims of a placement are bound or provisioned before their pod is bound.
+//   - The claims of a placement are bound or provisioned before their pod is bound, and claims that wait for no
+//     consumer at once. Generic ephemeral volumes have claims as long as their pod exists.
+//   - ResourceQuotas refuse pods. A refused pod is tried again when a pod of its namespace has gone.
 //   - A group that the workload created is deleted with its last member.
 //   - The pods of a Job come at its parallelism until its completions are reached.
 //   - Pods that were preempted, lost with their node or evicted come again, if Options.Requeue says so (again.go).
@@ -19,7 +21,6 @@
 //
 //   - the time that a bind, a start or a graceful deletion takes;
 //   - the back-off of controllers, and the failures after which a Job gives up;
-//   - claims of a storage class with immediate binding (give them bound);
 //   - taints that a node controller would add.
 //
 // Resume continues a simulation of which only the log is left: a new Cluster receives the effects in the log, and

@@ -184,12 +184,13 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 // tellPod returns the inputs for the present pod and the claims made for it.
 func (c *Cluster) tellPod(i int32, name string) ([]eventlog.Payload, error) {
 	pod := c.build(i, name)
-	if len(pod.Spec.ResourceClaims) == 0 {
-		return []eventlog.Payload{upserted(eventlog.Pods, pod)}, nil
-	}
-	inputs, err := c.devices.makeClaims(pod)
-	if err != nil {
-		return nil, err
+	inputs := c.store.makeEphemeral(pod)
+	if len(pod.Spec.ResourceClaims) > 0 {
+		claims, err := c.devices.makeClaims(pod)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, claims...)
 	}
 	return append(inputs, upserted(eventlog.Pods, pod)), nil
 }
@@ -392,6 +393,8 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	}
 	inputs = append(inputs,
 		&eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: name.Name, UID: uid})
+	inputs = append(inputs, c.store.dropEphemeral(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: plan.Namespace, Name: name.Name, UID: uid}, Spec: template.Spec})...)
 	if claims != nil {
 		inputs = append(inputs, c.devices.release(claims, true)...)
 	}

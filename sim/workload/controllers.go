@@ -426,6 +426,9 @@ func (m *manifest) addClaims(d *document, set *appsv1.StatefulSet, pod *corev1.P
 		if err := d.invalid(validate(claim), prefix); err != nil {
 			return err
 		}
+		if err := m.admission.claim(claimSource{d, claim}); err != nil {
+			return err
+		}
 		m.in.workload.Objects = append(m.in.workload.Objects,
 			ObjectPlan{At: at, Resource: eventlog.PersistentVolumeClaims, Object: claim})
 	}

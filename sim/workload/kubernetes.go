@@ -111,6 +111,7 @@ func (m *manifest) finish() error {
 	in.places = m.places
 	m.noteMeaningless()
 	m.admission.note()
+	in.noteUnbindable()
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}

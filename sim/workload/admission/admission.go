@@ -52,7 +52,7 @@ var registers = []struct {
 type Chain struct {
 	plugins []plugin
 	stores  struct{ namespaces, limits, priorities, runtimes cache.Store }
-	storage []*storagev1.StorageClass // the defaults, by DefaultStorageClass
+	storage []*storagev1.StorageClass
 	// limited are the namespaces with a LimitRange, restricted the namespaces with tolerations of their own.
 	limited, restricted map[string]bool
 }
@@ -132,9 +132,7 @@ func (c *Chain) Add(object runtime.Object) error {
 	case *nodev1.RuntimeClass:
 		return c.stores.runtimes.Add(o)
 	case *storagev1.StorageClass:
-		if storageutil.IsDefaultAnnotation(o.ObjectMeta) {
-			c.storage = append(c.storage, o)
-		}
+		c.storage = append(c.storage, o)
 	}
 	return nil
 }
@@ -150,8 +148,15 @@ func (c *Chain) AdmitPod(pod *core.Pod) (changed []string, err error) {
 		if !concernsAll(p.name) {
 			before = pod.DeepCopy()
 		}
+		own := pod.Spec.PreemptionPolicy
+		if p.name == priority.PluginName {
+			pod.Spec.PreemptionPolicy = nil
+		}
 		if err := p.admit(podAttributes(pod)); err != nil {
 			return nil, err
+		}
+		if own != nil {
+			pod.Spec.PreemptionPolicy = own
 		}
 		if before != nil && !equality.Semantic.DeepEqual(before, pod) {
 			changed = append(changed, p.name)
@@ -185,7 +190,7 @@ func (c *Chain) AdmitClaim(claim *core.PersistentVolumeClaim) (changed string, e
 			return "", &Refusal{limitranger.PluginName, err}
 		}
 	}
-	if class := c.defaultClass(); class != nil && !helper.PersistentVolumeClaimHasClass(claim) {
+	if class := DefaultClass(c.storage); class != nil && !helper.PersistentVolumeClaimHasClass(claim) {
 		claim.Spec.StorageClassName = &class.Name
 		return defaultStorageClass, nil
 	}
@@ -200,15 +205,19 @@ func (c *Chain) limits() upstream.ValidationInterface {
 // defaultStorageClass is the name of the plugin that gives claims without a class the default one.
 const defaultStorageClass = "DefaultStorageClass"
 
-// defaultClass returns the default StorageClass, nil for none: of several the newest, and among these the first by
+// DefaultClass returns the default StorageClass, nil for none: of several the newest, and among these the first by
 // name. That is GetDefaultClass of k8s.io/kubernetes/pkg/volume/util.
-func (c *Chain) defaultClass() *storagev1.StorageClass {
-	if len(c.storage) == 0 {
-		return nil
+func DefaultClass(classes []*storagev1.StorageClass) (class *storagev1.StorageClass) {
+	for _, c := range classes {
+		if !storageutil.IsDefaultAnnotation(c.ObjectMeta) {
+			continue
+		}
+		if class == nil || cmp.Or(class.CreationTimestamp.Time.Compare(c.CreationTimestamp.Time),
+			strings.Compare(c.Name, class.Name)) < 0 {
+			class = c
+		}
 	}
-	return slices.MinFunc(c.storage, func(a, b *storagev1.StorageClass) int {
-		return cmp.Or(b.CreationTimestamp.Time.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
+	return class
 }
 
 // admit lets the plugin change an object, if it changes any.
@@ -223,8 +232,9 @@ func (p *plugin) admit(attributes upstream.Attributes) error {
 	return nil
 }
 
-// concerns reports whether a plugin can change or refuse a pod. A pod with a priority and no class keeps its priority:
-// Priority would refuse it, because a priority of one's own would be a privilege in a cluster that people share.
+// concerns reports whether a plugin can change or refuse a pod. A pod with a priority and no class keeps its priority,
+// and a pod with a preemption policy keeps that. Priority would refuse both: they are a privilege where people share a
+// cluster.
 // PodTolerationRestriction is not enabled in kube-apiserver by default: it concerns the pods of namespaces that have
 // its annotations.
 func (c *Chain) concerns(plugin string, pod *core.Pod) bool {
