@@ -233,8 +233,8 @@ func (p *plugin) admit(attributes upstream.Attributes) error {
 }
 
 // concerns reports whether a plugin can change or refuse a pod. A pod with a priority and no class keeps its priority,
-// and a pod with a preemption policy keeps that. Priority would refuse both: they are a privilege where people share a
-// cluster.
+// a pod with a preemption policy keeps that, and a pod with an overhead and no class keeps its overhead. The plugins
+// would refuse them: these fields are a privilege where people share a cluster.
 // PodTolerationRestriction is not enabled in kube-apiserver by default: it concerns the pods of namespaces that have
 // its annotations.
 func (c *Chain) concerns(plugin string, pod *core.Pod) bool {
@@ -246,7 +246,7 @@ func (c *Chain) concerns(plugin string, pod *core.Pod) bool {
 	case podtolerationrestriction.PluginName:
 		return c.restricted[pod.Namespace]
 	case runtimeclass.PluginName:
-		return pod.Spec.RuntimeClassName != nil || pod.Spec.Overhead != nil
+		return pod.Spec.RuntimeClassName != nil
 	}
 	return true
 }
