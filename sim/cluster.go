@@ -1,12 +1,9 @@
 package sim
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,19 +68,16 @@ type Progress struct {
 // Cluster is a virtual cluster. It is used by one goroutine and runs once.
 type Cluster struct {
 	opts  Options
-	plans []workload.NodePlan
 	work  *workload.Workload
 	queue schedule
 	// now is the present offset; lastActivity is the last one at which something other than a wake-up happened.
 	now, lastActivity time.Duration
 
-	nodeChanges [][]nodeChange
-	nodeUIDs    []types.UID
-	nodes       map[string]*liveNode
-	pods        []podState
-	live        map[types.UID]int32
-	names       podNames
-	quotas      quotas
+	nodes  nodes
+	pods   []podState
+	live   map[types.UID]int32
+	names  podNames
+	quotas quotas
 	// befallen records what happened to pods that were preempted, lost or evicted, by their index.
 	befallen map[int32]*befallen
 	// unbound are templates of pods that arrived with a node, or with a status, as their controller has them.
@@ -102,20 +96,6 @@ type Cluster struct {
 	timeline *report.Timeline // nil without Options.Timeline
 	// scheduler is the running scheduler; nil before Run.
 	scheduler Scheduler
-}
-
-// nodeChange is a planned change of a node: to another object, or to another spec.unschedulable.
-type nodeChange struct {
-	at     time.Duration
-	object *corev1.Node
-	cordon bool
-}
-
-// liveNode is a node that exists.
-type liveNode struct {
-	plan   int32
-	object *corev1.Node
-	pods   map[int32]struct{}
 }
 
 // phase is a stage in a pod's life.
@@ -207,8 +187,8 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 			workload.MaxNodes, workload.MaxPods)
 	}
 	c := &Cluster{
-		opts: opts, plans: nodes, work: work,
-		nodes:      map[string]*liveNode{},
+		opts: opts, work: work,
+		nodes:      newNodes(nodes),
 		pods:       make([]podState, len(work.Pods)),
 		live:       map[types.UID]int32{},
 		names:      newPodNames(),
@@ -227,9 +207,11 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 	if opts.Timeline {
 		c.timeline = report.NewTimeline()
 	}
-	if err := c.planNodes(); err != nil {
+	events, err := c.nodes.plan()
+	if err != nil {
 		return nil, err
 	}
+	c.queue = events
 	for i, o := range work.Objects {
 		if err := workload.CheckOffset(o.At); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", o.Resource, workload.ObjectName(o.Object), err)
@@ -248,68 +230,6 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 	}
 	heap.Init(&c.queue)
 	return c, nil
-}
-
-// planNodes queues the events of the nodes.
-func (c *Cluster) planNodes() error {
-	c.nodeChanges = make([][]nodeChange, len(c.plans))
-	c.nodeUIDs = make([]types.UID, len(c.plans))
-	stays := map[string]int{}
-	// fails is the time at which the earlier plan for the same name ends; 0 is never.
-	fails := map[string]time.Duration{}
-	for i, p := range c.plans {
-		name := p.Node.Name
-		if err := workload.CheckOffset(p.Joins, p.Fails, p.Cordoned, p.Uncordoned); err != nil {
-			return fmt.Errorf("node %s: %w", name, err)
-		}
-		if p.Fails != 0 && p.Fails <= p.Joins {
-			return fmt.Errorf("node %s: fails at %s, not after it joins at %s", name, p.Fails, p.Joins)
-		}
-		if earlier, again := fails[name]; again && (earlier == 0 || earlier >= p.Joins) {
-			return fmt.Errorf("node %s: joins at %s while a node of that name is there", name, p.Joins)
-		}
-		fails[name] = p.Fails
-		stays[name]++
-		c.nodeUIDs[i] = p.Node.UID
-		if p.Node.UID == "" {
-			key := name
-			if n := stays[name]; n > 1 {
-				key += "#" + strconv.Itoa(n)
-			}
-			c.nodeUIDs[i] = workload.UID(eventlog.Nodes, "", key)
-		}
-		if err := c.planNode(int32(i), p); err != nil {
-			return fmt.Errorf("node %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// planNode queues the events of one node.
-func (c *Cluster) planNode(i int32, p workload.NodePlan) error {
-	c.queue = append(c.queue, event{at: p.Joins, kind: nodeJoins, index: i})
-	if p.Fails != 0 {
-		c.queue = append(c.queue, event{at: p.Fails, kind: nodeFails, index: i})
-	}
-	var changes []nodeChange
-	for _, u := range p.Updates {
-		if err := workload.CheckOffset(u.At); err != nil {
-			return err
-		}
-		changes = append(changes, nodeChange{at: u.At, object: u.Node})
-	}
-	if p.Cordoned != 0 {
-		changes = append(changes, nodeChange{at: p.Cordoned, cordon: true})
-	}
-	if p.Uncordoned != 0 {
-		changes = append(changes, nodeChange{at: p.Uncordoned})
-	}
-	slices.SortStableFunc(changes, func(a, b nodeChange) int { return cmp.Compare(a.at, b.at) })
-	for k, change := range changes {
-		c.queue = append(c.queue, event{at: change.at, kind: nodeChanges, index: i, sub: int32(k)})
-	}
-	c.nodeChanges[i] = changes
-	return nil
 }
 
 // planPods queues the pods' arrivals and counts the groups' members.
@@ -467,13 +387,17 @@ func (c *Cluster) stale(e event) bool {
 	switch e.kind {
 	case podEnds:
 		p := &c.pods[e.index]
-		return p.phase != running || p.ends != e.at
+		return p.phase != running || p.ends != e.at || p.node.silent
+	case podTainted:
+		p := &c.pods[e.index]
+		return p.phase != running || !p.node.evicts(e.index, e.at)
 	case podDeadline, podChanges:
 		phase := c.pods[e.index].phase
 		return phase == gone
 	case nodeChanges:
 		// Changes planned before the node joins have no effect.
-		return e.at < c.plans[e.index].Joins || c.plans[e.index].Fails != 0 && e.at > c.plans[e.index].Fails
+		return e.at < c.nodes.plans[e.index].Joins || c.nodes.plans[e.index].Fails != 0 &&
+			e.at > c.nodes.plans[e.index].Fails
 	}
 	return false
 }
@@ -499,6 +423,15 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 		return c.changeNode(e.index, e.sub), nil
 	case nodeFails:
 		return c.nodeFails(e.index), nil
+	case nodeSilent:
+		if live := c.nodes.exists(e.index); live != nil {
+			live.silent = true
+		}
+		return nil, nil
+	case nodeDrains:
+		return c.drain(e.index), nil
+	case podTainted:
+		return c.endPod(e.index, ending{how: report.Lost, reason: byTaint}), nil
 	case objectChanges:
 		return c.objectChanges(c.work.Objects[e.index])
 	case podArrives:
@@ -506,7 +439,7 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	case podChanges:
 		return c.podChanges(e.index, e.sub)
 	case podEnds:
-		return c.endPod(e.index, ending{how: c.plannedEnd(e.index)}), nil
+		return c.endPod(e.index, ending{how: plannedEnd(&c.work.Pods[e.index])}), nil
 	case podDeadline:
 		return c.endPod(e.index, ending{how: report.Withdrawn}), nil
 	}

@@ -8,7 +8,10 @@
 // It models these:
 //
 //   - Pods run from the instant they are bound for their planned duration and are then deleted.
-//   - Nodes join, fail and are cordoned at planned offsets. A node that fails takes its pods with it at once.
+//   - Nodes join, fail, return, and are cordoned and drained at planned offsets. A node that fails takes its pods with
+//     it at once.
+//   - Nodes that are not ready or do not answer have the taints of the node lifecycle controller. Taints evict pods
+//     that tolerate them no longer. A pod that is deleted on a node that does not answer stays until the node answers.
 //   - The claims of a placement are bound or provisioned before their pod is bound, and claims that wait for no
 //     consumer at once. Generic ephemeral volumes have claims as long as their pod exists.
 //   - ResourceQuotas refuse pods. A refused pod is tried again when a pod of its namespace has gone.
@@ -21,7 +24,7 @@
 //
 //   - the time that a bind, a start or a graceful deletion takes;
 //   - the back-off of controllers, and the failures after which a Job gives up;
-//   - taints that a node controller would add.
+//   - disruption budgets in a drain.
 //
 // Resume continues a simulation of which only the log is left: a new Cluster receives the effects in the log, and
 // reaches the state of the old one.

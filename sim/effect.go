@@ -27,6 +27,10 @@ func (c *Cluster) carryOut(ctx context.Context, e *engine.Effect) error {
 		if i, there := c.live[e.UID]; there {
 			c.answers = append(c.answers, c.endPod(i, eviction(e.Decision))...)
 		}
+		if _, stays := c.nodes.leaving[e.UID]; stays {
+			c.answers = append(c.answers,
+				&eventlog.EvictResult{UID: e.UID, Outcome: eventlog.EvictDone, Decision: e.Seq})
+		}
 		return nil
 	case scheduler.GiveBack:
 		c.answers = append(c.answers, c.giveBack(e)...)
@@ -76,7 +80,7 @@ func (c *Cluster) podsAt(candidates []eventlog.Candidate) map[string][]*corev1.P
 	pods := make(map[string][]*corev1.Pod, len(candidates))
 	for _, at := range candidates {
 		var on []int32
-		if node := c.nodes[at.Node]; node != nil {
+		if node := c.nodes.live[at.Node]; node != nil {
 			on = slices.Sorted(maps.Keys(node.pods))
 		}
 		for _, uid := range at.Victims {
@@ -97,7 +101,7 @@ func (c *Cluster) podsAt(candidates []eventlog.Candidate) map[string][]*corev1.P
 
 // Node returns the present node of that name, nil if there is none. It must not be changed.
 func (c *Cluster) Node(name string) *corev1.Node {
-	if node := c.nodes[name]; node != nil {
+	if node := c.nodes.live[name]; node != nil {
 		return node.object
 	}
 	return nil
@@ -112,9 +116,9 @@ func eviction(d *eventlog.Decision) ending {
 	case d.Outcome == eventlog.Evicted:
 		return ending{how: report.Evicted}
 	case d.Group != "":
-		return ending{report.Preempted, d.Namespace + "/" + d.Group}
+		return ending{how: report.Preempted, by: d.Namespace + "/" + d.Group}
 	}
-	return ending{report.Preempted, d.Namespace + "/" + d.Name}
+	return ending{how: report.Preempted, by: d.Namespace + "/" + d.Name}
 }
 
 // bind starts a pod on its node, or returns the reason why it cannot. The result is the only input about the pod.
@@ -134,7 +138,7 @@ func (c *Cluster) bind(e *engine.Effect) []eventlog.Payload {
 		}
 		return answer(eventlog.BindConflict, "pod %s/%s is bound to node %s", e.Namespace, e.Name, on.object.Name)
 	}
-	node := c.nodes[e.Node]
+	node := c.nodes.live[e.Node]
 	if node == nil {
 		return answer(eventlog.BindFailed, "node %s is gone", e.Node)
 	}

@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,60 +14,6 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
-
-// nodeJoins lets a node join.
-func (c *Cluster) nodeJoins(i int32) []eventlog.Payload {
-	node := c.identifiedNode(i, c.plans[i].Node)
-	c.nodes[node.Name] = &liveNode{plan: i, object: node, pods: map[int32]struct{}{}}
-	c.account.NodeJoined(node)
-	return []eventlog.Payload{upserted(eventlog.Nodes, node)}
-}
-
-// identifiedNode returns the node with UID and creation time.
-func (c *Cluster) identifiedNode(i int32, planned *corev1.Node) *corev1.Node {
-	node := *planned
-	if node.UID == "" {
-		node.UID = c.nodeUIDs[i]
-	}
-	if node.CreationTimestamp.IsZero() {
-		node.CreationTimestamp = metav1.NewTime(workload.Start.Add(c.plans[i].Joins))
-	}
-	return &node
-}
-
-// changeNode carries out a planned change of a node.
-func (c *Cluster) changeNode(i, k int32) []eventlog.Payload {
-	live := c.nodes[c.plans[i].Node.Name]
-	if live == nil || live.plan != i {
-		return nil
-	}
-	change := c.nodeChanges[i][k]
-	var node *corev1.Node
-	if change.object != nil {
-		node = c.identifiedNode(i, change.object)
-	} else {
-		changed := *live.object
-		changed.Spec.Unschedulable = change.cordon
-		node = &changed
-	}
-	c.account.Offer(live.object, -1)
-	c.account.Offer(node, +1)
-	live.object = node
-	return []eventlog.Payload{upserted(eventlog.Nodes, node)}
-}
-
-// nodeFails removes a node and its pods.
-func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
-	live := c.nodes[c.plans[i].Node.Name]
-	delete(c.nodes, live.object.Name)
-	c.account.Offer(live.object, -1)
-	inputs := []eventlog.Payload{
-		&eventlog.Deleted{Resource: eventlog.Nodes, Name: live.object.Name, UID: live.object.UID}}
-	for _, pod := range slices.Sorted(maps.Keys(live.pods)) {
-		inputs = append(inputs, c.endPod(pod, ending{how: report.Lost})...)
-	}
-	return inputs
-}
 
 // objectChanges carries out the arrival, change or deletion of an object.
 func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, error) {
@@ -152,7 +97,7 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 			return nil, err
 		}
 	}
-	node := c.nodes[nodeName]
+	node := c.nodes.live[nodeName]
 	c.account.Arrived(again)
 	c.live[uid] = i
 	p.phase, p.arrived, p.uid = pending, c.now, uid
@@ -248,6 +193,7 @@ func (c *Cluster) start(i int32, node *liveNode) {
 	c.dequeue(i)
 	p.phase, p.node, p.bound = running, node, c.now
 	node.pods[i] = struct{}{}
+	node.planEviction(i, p.template, noExecute(node.object), c.now, &c.queue)
 	bound := p.template.Spec.NodeName != ""
 	c.account.Started(report.Start{
 		Template: p.template, Wait: c.now - p.arrived, Bound: bound, Placed: p.placed, Again: c.befallen[i] != nil,
@@ -315,33 +261,36 @@ func (c *Cluster) checkGang(g *groupState) {
 	case !stands && g.stands:
 		g.stands, g.fellAt = false, c.now
 	}
-	c.checkWaiting(g)
+	g.checkWaiting(&c.account)
 }
 
 // checkWaiting counts the gangs that have members which wait for their minimum to be placed.
-func (c *Cluster) checkWaiting(g *groupState) {
+func (g *groupState) checkWaiting(account *report.Account) {
 	waits := g.counted && !g.stands && g.pending > 0
 	if waits == g.waits {
 		return
 	}
 	g.waits = waits
 	if waits {
-		c.account.GangWaits(+1)
+		account.GangWaits(+1)
 	} else {
-		c.account.GangWaits(-1)
+		account.GangWaits(-1)
 	}
 }
 
-// ending describes the end of a pod, and the entity that preempted it, if that is known.
+// ending describes the end of a pod.
 type ending struct {
 	how report.Outcome
-	by  string
+	// by is the entity that preempted it; "" if it is not known.
+	by string
+	// reason is the reason of its condition DisruptionTarget; "" for none.
+	reason string
 }
 
 // plannedEnd returns the outcome of a pod whose time is over. It has failed if the plan says so, and if its own
 // deadline has ended it before.
-func (c *Cluster) plannedEnd(i int32) report.Outcome {
-	if plan := &c.work.Pods[i]; plan.Duration == 0 || plan.Runs() < plan.Duration || plan.Fails {
+func plannedEnd(plan *workload.PodPlan) report.Outcome {
+	if plan.Duration == 0 || plan.Runs() < plan.Duration || plan.Fails {
 		return report.Failed
 	}
 	return report.Completed
@@ -369,10 +318,9 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 		run := c.now - p.bound
 		c.account.JobCompleted(report.SinglePod, c.now-c.submitted(i)-run, run)
 	}
-	uid, claims := p.uid, c.withClaims(i, name.Name)
-	delete(c.live, uid)
+	inputs := c.tellEnd(i, end, leavingPod{name, p.uid, template, c.withClaims(i, name.Name)}, on)
+	delete(c.live, p.uid)
 	p.phase, p.node, p.uid, p.ended = gone, nil, "", end.how
-	c.leaveName(name)
 	for _, waiting := range c.quotas.release(i, plan.Namespace) {
 		c.queue.add(event{at: c.now, kind: podArrives, index: waiting})
 	}
@@ -384,21 +332,28 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 			c.startNext(plan.Batch)
 		}
 	}
-	var inputs []eventlog.Payload
-	if phase, told := endPhases[end.how]; told && p.group >= 0 {
-		// Whether a gang misses a member that ends depends on the member's outcome.
-		pod := plan.Build(template, uid, p.arrived)
-		pod.Name, pod.Spec.NodeName, pod.Status.Phase = name.Name, on.object.Name, phase
-		inputs = append(inputs, upserted(eventlog.Pods, pod))
-	}
-	inputs = append(inputs,
-		&eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: name.Name, UID: uid})
-	inputs = append(inputs, c.store.dropEphemeral(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: plan.Namespace, Name: name.Name, UID: uid}, Spec: template.Spec})...)
-	if claims != nil {
-		inputs = append(inputs, c.devices.release(claims, true)...)
-	}
 	return append(inputs, c.leaveGroup(p, end.how, ran, again)...)
+}
+
+// tellEnd returns the inputs for the end of a pod that was on a node, nil for none. A pod on a node whose kubelet does
+// not answer is deleted, and stays. Other pods leave their names.
+func (c *Cluster) tellEnd(i int32, end ending, pod leavingPod, on *liveNode) (inputs []eventlog.Payload) {
+	if on != nil && on.silent {
+		on.leaving = append(on.leaving, pod)
+		c.nodes.leaving[pod.uid] = struct{}{}
+		return append(inputs, upserted(eventlog.Pods, pod.deleted(c.build(i, pod.name.Name), on, c.now, end.reason)))
+	}
+	c.leaveName(pod.name)
+	if phase, told := endPhases[end.how]; told && c.pods[i].group >= 0 {
+		// Whether a gang misses a member that ends depends on the member's outcome.
+		told := c.build(i, pod.name.Name)
+		told.Spec.NodeName, told.Status.Phase = on.object.Name, phase
+		inputs = append(inputs, upserted(eventlog.Pods, told))
+	}
+	if end.reason != "" {
+		inputs = append(inputs, upserted(eventlog.Pods, pod.deleted(c.build(i, pod.name.Name), on, c.now, end.reason)))
+	}
+	return append(inputs, pod.removed(&c.store, &c.devices)...)
 }
 
 // endPhases are the phases in which pods end on their own.
@@ -423,7 +378,7 @@ func (c *Cluster) leaveGroup(p *podState, how report.Outcome, ran, again bool) [
 	}
 	stood := g.stands
 	c.checkGang(g)
-	c.checkWaiting(g)
+	g.checkWaiting(&c.account)
 	if how != report.Completed && (stood && !g.stands || !g.Placed || !g.isGang()) {
 		g.fall(how, stood)
 	}

@@ -48,9 +48,7 @@ func troubledDemo(t testing.TB) story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes[0].Fails = 13 * time.Minute
-	nodes[1].Joins, nodes[1].Fails = 6*time.Minute, 22*time.Minute
-	nodes[2].Cordoned, nodes[2].Uncordoned = 7*time.Minute, 40*time.Minute
+	trouble(nodes)
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,9 @@ const (
 	nodeChanges
 	podEnds     // its duration is over
 	podDeadline // its deadline is reached
+	podTainted  // it is evicted, because it does not tolerate a taint of its node any longer
+	nodeDrains
+	nodeSilent // its kubelet stops to answer
 	nodeFails
 	objectChanges
 	podChanges

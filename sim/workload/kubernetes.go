@@ -10,7 +10,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,12 +25,6 @@ const (
 	ArrivalAnnotation = "rollcall.dev/arrival"
 	// DurationAnnotation is the time that a Pod, or each pod of a Job, runs once bound, above 0; without it, for ever.
 	DurationAnnotation = "rollcall.dev/duration"
-	// JoinsAnnotation, FailsAnnotation, CordonedAnnotation and UncordonedAnnotation are the offsets at which a Node
-	// joins, is lost, and has spec.unschedulable set and cleared.
-	JoinsAnnotation      = "rollcall.dev/joins"
-	FailsAnnotation      = "rollcall.dev/fails"
-	CordonedAnnotation   = "rollcall.dev/cordoned"
-	UncordonedAnnotation = "rollcall.dev/uncordoned"
 )
 
 // annotationPrefix begins all annotations of ours: an unknown one is an error.
@@ -228,8 +221,8 @@ func (m *manifest) identify(d *document, resource string, o metav1.Object, names
 // checkLabels refuses one of our annotations that is used as a label. prefix is the path of the labelled object in the
 // document.
 func (d *document) checkLabels(prefix string, labels map[string]string) error {
-	for _, name := range slices.Concat(cluster.OwnAnnotations(), []string{ArrivalAnnotation, DurationAnnotation,
-		JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation}) {
+	for _, name := range slices.Concat(cluster.OwnAnnotations(), []string{ArrivalAnnotation, DurationAnnotation},
+		nodeTimes, nodeOutages) {
 		if _, given := labels[name]; given {
 			return d.errorf(prefix+"metadata.labels."+name, "label %s has no meaning here: it is an annotation", name)
 		}
@@ -297,41 +290,6 @@ func makeAvailable(pv *corev1.PersistentVolume) {
 	if (pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending) && pv.Spec.ClaimRef == nil {
 		pv.Status.Phase = corev1.VolumeAvailable
 	}
-}
-
-// addNode adds a Node. Without a limit of pods it gets the kubelet's default.
-func (m *manifest) addNode(d *document, node *corev1.Node) error {
-	if node.Status.Allocatable == nil {
-		node.Status.Allocatable = corev1.ResourceList{}
-	}
-	if _, given := node.Status.Allocatable[corev1.ResourcePods]; !given {
-		node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse(defaultPods)
-	}
-	if _, given := node.Labels[corev1.LabelHostname]; !given {
-		metav1.SetMetaDataLabel(&node.ObjectMeta, corev1.LabelHostname, node.Name)
-	}
-	if err := d.invalid(validate(node), ""); err != nil {
-		return err
-	}
-	times, err := d.times("", node.Annotations, nil, JoinsAnnotation, FailsAnnotation, CordonedAnnotation,
-		UncordonedAnnotation)
-	if err != nil {
-		return err
-	}
-	for _, name := range []string{FailsAnnotation, CordonedAnnotation, UncordonedAnnotation} {
-		if at, given := times[name]; given && at <= times[JoinsAnnotation] {
-			return d.errorf("metadata.annotations."+name, "annotation %s: %s is not after the node joins at %s", name,
-				at, times[JoinsAnnotation])
-		}
-	}
-	if len(m.in.nodes) >= MaxNodes {
-		return d.errorf("", "more than %d nodes", MaxNodes)
-	}
-	m.in.nodes = append(m.in.nodes, NodePlan{
-		Node: node, Joins: times[JoinsAnnotation], Fails: times[FailsAnnotation],
-		Cordoned: times[CordonedAnnotation], Uncordoned: times[UncordonedAnnotation],
-	})
-	return nil
 }
 
 // addPods adds the pods of a source.

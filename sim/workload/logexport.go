@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +34,13 @@ import (
 //   - A group that was deleted after its last member is deleted after its last member.
 func readLog(in *input, path string, rd io.Reader) error {
 	r := newRecording(in)
+	var entry bytes.Buffer
 	err := jsonValues(path, rd, func(value []byte) error {
+		// Values that an entry keeps as JSON, such as its configuration, are compact in the log.
+		entry.Reset()
+		if err := json.Compact(&entry, value); err == nil {
+			value = entry.Bytes()
+		}
 		e, err := eventlog.ParseJSON(value)
 		if err != nil {
 			return err

@@ -117,7 +117,7 @@ func TestFaultsInALogNameTheLine(t *testing.T) {
 func TestAnEditedLogIsRead(t *testing.T) {
 	text := logLines(t, `
 0s "kind":"Upserted","resource":"nodes","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"n1"}}
-1s "kind":"Tick"
+1s "kind":"EpochStarted","id":"b58d4473-f855-4353-89c5-99b3d9df368d","format":10,"behaviour":10,"seed":0,"config":{"a":{"b":1}}
 2s "kind":"Upserted","resource":"pods","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"x","uid":"p1"}}
 `)
 	var values []any

@@ -50,8 +50,20 @@ type NodePlan struct {
 	Fails time.Duration
 	// Cordoned and Uncordoned are the times at which spec.unschedulable is set and cleared; 0 is never.
 	Cordoned, Uncordoned time.Duration
+	// Drained is the time at which it is cordoned and its pods are evicted; 0 is never.
+	Drained time.Duration
+	// Outages are the times at which its kubelet is not ready, or does not answer.
+	Outages []Outage
 	// Updates are other changes of the node. Changes at a time when the node does not exist are skipped.
 	Updates []NodeUpdate
+}
+
+// Outage is a time at which a node exists and does not work as it should.
+type Outage struct {
+	// From is its beginning, after the node joins. Until is its end, after From; 0 is never.
+	From, Until time.Duration
+	// Unreachable says that the kubelet does not answer. Otherwise it answers that the node is not ready.
+	Unreachable bool
 }
 
 // NodeUpdate is a change of a node.

@@ -2,6 +2,7 @@ package worlds
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -72,6 +73,66 @@ func (b *builder) planNode(node object, i int) {
 			annotate(node, "rollcall.dev/uncordoned", (at + time.Duration(b.between(1, 10))*10*time.Second).String())
 		}
 	}
+}
+
+// troubleNodes gives some nodes an outage, or a drain, and some pods less patience than 300 s. It has random numbers of
+// its own, so that the rest of a world is as without it.
+func troubleNodes(nodes, objects []object, random *rand.Rand) {
+	chance := func(percent int) bool { return random.IntN(100) < percent }
+	if !chance(70) {
+		return
+	}
+	seconds := func(low, high int) time.Duration {
+		return time.Duration(low+random.IntN(high-low+1)) * 10 * time.Second
+	}
+	for _, node := range nodes {
+		joins, fails := planned(node, "joins"), planned(node, "fails")
+		from := joins + seconds(1, 20)
+		until := from + seconds(1, 40)
+		if fails != 0 && until >= fails {
+			continue
+		}
+		period := from.String() + ".." + until.String()
+		if fails == 0 && chance(20) {
+			period = from.String() + ".."
+		}
+		switch {
+		case chance(30):
+			annotate(node, "rollcall.dev/unreachable", period)
+		case chance(30):
+			annotate(node, "rollcall.dev/not-ready", period)
+		case chance(20):
+			annotate(node, "rollcall.dev/drained", from.String())
+		}
+		if fails != 0 && chance(40) {
+			annotate(node, "rollcall.dev/returns", (fails + seconds(1, 10)).String())
+		}
+	}
+	for _, o := range objects {
+		if o["kind"] != "Pod" || !chance(60) {
+			continue
+		}
+		spec := into(o, "spec")
+		tolerations, _ := spec["tolerations"].(list)
+		for _, key := range []string{"unreachable", "not-ready"} {
+			tolerations = append(tolerations, object{"key": "node.kubernetes.io/" + key, "operator": "Exists",
+				"effect": "NoExecute", "tolerationSeconds": 10 * random.IntN(6)})
+		}
+		spec["tolerations"] = tolerations
+	}
+}
+
+// planned returns the offset in an annotation of ours, 0 without it.
+func planned(o object, key string) time.Duration {
+	text, _ := into(into(o, "metadata"), "annotations")["rollcall.dev/"+key].(string)
+	if text == "" {
+		return 0
+	}
+	at, err := time.ParseDuration(text)
+	if err != nil {
+		panic(fmt.Sprintf("annotation %s: %v", key, err))
+	}
+	return at
 }
 
 // makeStorage makes storage classes, and volumes and claims of them.

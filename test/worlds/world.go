@@ -39,6 +39,7 @@ func Generate(seed uint64) World {
 	if b.recorded {
 		w.Nodes, w.Workload = b.recordedNodes(), b.recording()
 	} else {
+		troubleNodes(b.nodes, b.objects, rand.New(rand.NewPCG(seed, 0x6f757461676573)))
 		w.Nodes, w.Workload = documents(b.nodes), documents(b.objects)
 	}
 	w.Args = b.args

@@ -101,7 +101,8 @@ func auditLog(t *testing.T, world *worlds.World, log string) auditor.Report {
 	succeeds(t, []string{"audit", "order", log, "--show", "0"})
 	cat := rollcall(t, "log", "cat", log)
 	must(t, os.WriteFile(log+".cat", cat, 0o600))
-	report, err := auditor.Audit(bytes.NewReader(cat), auditor.Inputs{Workload: world.Workload, Until: world.Until})
+	report, err := auditor.Audit(bytes.NewReader(cat),
+		auditor.Inputs{Workload: world.Workload, Nodes: world.Nodes, Until: world.Until})
 	if err != nil {
 		t.Errorf("%s: %v", log, err)
 	}
@@ -251,7 +252,7 @@ func auditLines(t *testing.T, world *worlds.World, lines []map[string]any) audit
 	for _, line := range lines {
 		must(t, encoder.Encode(line))
 	}
-	report, err := auditor.Audit(&log, auditor.Inputs{Workload: world.Workload, Until: world.Until})
+	report, err := auditor.Audit(&log, auditor.Inputs{Workload: world.Workload, Nodes: world.Nodes, Until: world.Until})
 	must(t, err)
 	return report
 }

@@ -50,7 +50,8 @@ type auditor struct {
 	// recorded says that the workload is another log: pods end as they did there, whatever they declare.
 	recorded bool
 	// lost counts, by namespace/name, pods that were evicted or lost with their node: others may replace them.
-	lost map[string]int
+	lost    map[string]int
+	outages outages
 }
 
 // Audit reads the output of `rollcall log cat` for a simulation and returns the log's faults. inputs are the
@@ -58,8 +59,13 @@ type auditor struct {
 func Audit(log io.Reader, inputs Inputs) (Report, error) {
 	a := &auditor{
 		state: newState(), seen: map[string]int{}, reserved: map[string]*reservation{}, evictions: map[string]uint64{},
-		lost: map[string]int{},
+		lost: map[string]int{}, outages: outages{evicting: map[string]evicting{}},
 	}
+	silences, err := inputs.silences()
+	if err != nil {
+		return a.report, err
+	}
+	a.outages.silences = silences
 	a.recorded = inputs.isLog()
 	a.report.Asked = map[string]int{}
 	lines := bufio.NewReader(log)
@@ -110,6 +116,7 @@ func (a *auditor) entry(e *entry) error {
 		return a.epoch(e)
 	case "Upserted":
 		err := a.upserted(e)
+		followOutages(a, e)
 		if e.Resource == "resourceclaims.resource.k8s.io" && err == nil {
 			a.checkLogged(claimOf(e))
 		}
@@ -135,6 +142,26 @@ func (a *auditor) entry(e *entry) error {
 		return fmt.Errorf("kind %q is not known", e.Kind)
 	}
 	return nil
+}
+
+// followOutages follows the taints of nodes, and the deletion of a pod on one.
+func followOutages(a *auditor, e *entry) {
+	if e.Resource == "nodes" {
+		for _, node := range a.nodes {
+			a.outages.noteTaints(node, a.now)
+		}
+	}
+	if p := a.going; p != nil {
+		a.going = nil
+		a.lost[p.name]++
+		delete(a.evictions, p.uid) // it is carried out
+		if wrong, asked := a.outages.disrupted(p, a.nodes[p.node], a.now); asked && !a.recorded {
+			a.asked("evictions")
+			if wrong != "" {
+				a.find("evictions", "%s", wrong)
+			}
+		}
+	}
 }
 
 // checkOrder checks that entries are numbered without a gap, that time and epochs do not go back, and that an epoch
@@ -341,7 +368,7 @@ func (a *auditor) bindResult(e *entry) {
 	}
 	switch e.Outcome {
 	case "Bound":
-		p.stage, p.nominated, p.own = bound, "", false
+		p.stage, p.nominated, p.own, p.boundAt = bound, "", false, a.now
 	case "Failed", "Conflict":
 		p.release()
 		a.breakPromises()
@@ -354,14 +381,15 @@ func (a *auditor) left(p *pod) {
 	a.asked(check)
 	_, evicted := a.evictions[p.uid]
 	nodeGone := p.node != "" && a.nodes[p.node] == nil
-	if evicted || nodeGone {
+	deleted := p.object.Metadata.DeletionTimestamp != nil && p.node != ""
+	if (evicted || nodeGone) && !deleted {
 		a.lost[p.name]++
 	}
 	delete(a.evictions, p.uid)
 	length, declares := p.declared()
-	end := p.placed.Add(length)
-	if (p.stage == bound || p.stage == ended) && !evicted && !nodeGone && !p.came && declares && a.now.Before(end) &&
-		!a.recorded {
+	end, heard := a.outages.heardEnd(p, p.placed.Add(length))
+	early := declares && (!heard || a.now.Before(end))
+	if (p.stage == bound || p.stage == ended) && !evicted && !nodeGone && !deleted && !p.came && early && !a.recorded {
 		a.find(check, "pod %s is gone from %s, where it was to run until %s", p.name, p.node, end.Format(time.RFC3339))
 	}
 	for profile, r := range a.reserved {

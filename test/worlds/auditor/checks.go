@@ -39,6 +39,7 @@ func Checks() []Check {
 		{"refused", "a pod for which no node was found could not have gone to one"},
 		{"effects", "every effect follows from a Decision, and is carried out at that instant"},
 		{"endings", "a pod goes when its time is over, or with its node, or because it was evicted, and not otherwise"},
+		{"evictions", "a pod is evicted by the taints of its node when it tolerates them no longer, or by a drain"},
 		{"accounted", "every pod of the input arrives, as often as it stands there"},
 		{"forgotten", "in the end no pod waits for which there is room"},
 	}

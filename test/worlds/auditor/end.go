@@ -18,7 +18,17 @@ func (a *auditor) checkInstant(next *entry) {
 			a.find("effects", "pod %s is to be evicted by entry %d, and is still there", p.name, seq)
 			delete(a.evictions, p.uid)
 		}
-		if end, ok := a.declaredEnd(p); ok && p.stage == bound && !p.came && !a.recorded && end.Before(next.Time) {
+		if !a.recorded {
+			if wrong := a.outages.overstays(p, a.nodes[p.node], next.Time); wrong != "" {
+				a.find("evictions", "%s", wrong)
+			}
+		}
+		end, ok := a.declaredEnd(p)
+		if ok {
+			end, ok = a.outages.heardEnd(p, end)
+		}
+		if ok && p.stage == bound && !p.came && !a.recorded && end.Before(next.Time) &&
+			p.object.Metadata.DeletionTimestamp == nil {
 			a.find("endings", "pod %s on %s was to end at %s, and is still there", p.name, p.node,
 				end.Format(time.RFC3339))
 			p.came = true

@@ -13,6 +13,8 @@ type Inputs struct {
 	// Workload is the file of that name: JSON objects between lines of three dashes, which is also YAML, or the output
 	// of `rollcall log cat` for another log.
 	Workload []byte
+	// Nodes is the file of that name, in the same format.
+	Nodes []byte
 	// Until is the end of the simulation as an offset from its start; 0 for none.
 	Until time.Duration
 }

@@ -29,7 +29,10 @@ type nodeObject struct {
 
 type taint struct{ Key, Value, Effect string }
 
-type toleration struct{ Key, Operator, Value, Effect string }
+type toleration struct {
+	Key, Operator, Value, Effect string
+	TolerationSeconds            *int64
+}
 
 type podObject struct {
 	Metadata meta    `json:"metadata"`

@@ -181,11 +181,13 @@ func (s *state) tainted(p *pod, node *nodeObject, _ without) string {
 }
 
 func tolerates(p *pod, t taint) bool {
-	return slices.ContainsFunc(p.object.Spec.Tolerations, func(o toleration) bool {
-		return (o.Effect == "" || o.Effect == t.Effect) &&
-			(o.Key == t.Key || o.Key == "" && o.Operator == "Exists") &&
-			(o.Operator == "Exists" || o.Value == t.Value)
-	})
+	return slices.ContainsFunc(p.object.Spec.Tolerations, func(o toleration) bool { return o.matches(t) })
+}
+
+func (o toleration) matches(t taint) bool {
+	return (o.Effect == "" || o.Effect == t.Effect) &&
+		(o.Key == t.Key || o.Key == "" && o.Operator == "Exists") &&
+		(o.Operator == "Exists" || o.Value == t.Value)
 }
 
 // nodeDisliked forbids a node that the pod's node selector or its required node affinity does not match.

@@ -39,7 +39,9 @@ type pod struct {
 	nominated string // the node where room is kept for it
 	own       bool   // a Decision nominated it there, and not its object alone
 	came      bool   // it arrived with its node, or its end was checked
-	leaving   bool   // a Decision requested its eviction
+	boundAt   time.Time
+	overstays bool // it was found on a node that should have evicted it
+	leaving   bool // a Decision requested its eviction
 	succeeded bool
 	settles   map[string]string      // claims that its placement settles, with their volumes
 	devices   map[string]*allocation // ResourceClaims, namespace/name, that its placement allocates devices to
@@ -70,6 +72,7 @@ type state struct {
 	backoff    time.Duration // the longest there is
 	nodes      map[string]*nodeObject
 	pods       map[string]*pod // by UID, the existing ones
+	going      *pod            // the pod on a node whose deletion the present entry tells
 	groups     map[string]*group
 	composites map[string]*groupObject
 	claims     map[string]*claimObject
@@ -250,13 +253,17 @@ func (s *state) podUpserted(o *podObject) {
 		}
 		s.pods[p.uid] = p
 	}
+	if p.object != nil && p.object.Metadata.DeletionTimestamp == nil && o.Metadata.DeletionTimestamp != nil &&
+		p.node != "" {
+		s.going = p
+	}
 	p.object, p.requests = o, requestsOf(&o.Spec)
 	p.requests["pods"] = quantity{one}
 	if p.ready.IsZero() && !p.gated() {
 		p.ready = s.now
 	}
 	if o.Spec.NodeName != "" && p.stage < bound {
-		p.stage, p.node, p.came = bound, o.Spec.NodeName, true
+		p.stage, p.node, p.came, p.boundAt = bound, o.Spec.NodeName, true, s.now
 	}
 	if phase := o.Status.Phase; phase == "Succeeded" || phase == "Failed" {
 		if p.stage != ended && phase == "Succeeded" && p.gang != "" {

@@ -106,6 +106,16 @@ func (s *story) pod(name, cpu, spec, meta string) {
 	fmt.Fprintf(&s.workload, "---\n{\"kind\": \"Pod\", \"metadata\": {\"name\": %q, \"namespace\": \"d\"}}\n", name)
 }
 
+// patient is the spec of a pod on node n that tolerates the taint k for ten seconds.
+const patient = `'nodeName': 'n', 'tolerations': [{'key': 'k', 'operator': 'Exists', 'tolerationSeconds': 10}]`
+
+// disrupted adds that a patient pod is deleted, for a reason.
+func (s *story) disrupted(name, reason string) {
+	s.object("pods", name, `{'metadata': {'deletionTimestamp': '2026-01-01T00:00:00Z'},
+		'spec': {'schedulerName': 'default-scheduler', %s},
+		'status': {'conditions': [{'type': 'DisruptionTarget', 'status': 'True', 'reason': '%s'}]}}`, patient, reason)
+}
+
 // decide adds a Decision on a pod.
 func (s *story) decide(pod, outcome, node, text string, args ...any) {
 	d := s.parse(text, args...)

@@ -426,6 +426,29 @@ var storiesOfEnds = []told{
 		s.tick(pick(tampered, 9*time.Second, 10*time.Second))
 		s.gone("pods", "a")
 	}},
+	{"evictions", "a pod is evicted before its time", "", func(s *story, tampered bool) {
+		s.node("n", "2", "x", "'taints': [{'key': 'k', 'effect': 'NoExecute'}]")
+		s.pod("a", "1", patient, "")
+		s.tick(pick(tampered, 9*time.Second, 10*time.Second))
+		s.disrupted("a", "DeletionByTaintManager")
+		s.gone("pods", "a")
+	}},
+	{"evictions", "a pod is not evicted at its time", "", func(s *story, tampered bool) {
+		s.node("n", "2", "x", "'taints': [{'key': 'k', 'effect': 'NoExecute'}]")
+		s.pod("a", "1", patient, "")
+		s.tick(10 * time.Second)
+		if !tampered {
+			s.disrupted("a", "DeletionByTaintManager")
+			s.gone("pods", "a")
+		}
+		s.tick(time.Second)
+	}},
+	{"evictions", "a drain evicts from a node that is not cordoned", "", func(s *story, tampered bool) {
+		s.node("n", "2", "x", pick(tampered, "", "'unschedulable': true"))
+		s.pod("a", "1", patient, "")
+		s.disrupted("a", "EvictionByEvictionAPI")
+		s.gone("pods", "a")
+	}},
 	{"endings", "a pod stays beyond its time", "", func(s *story, tampered bool) {
 		s.node("n", "2", "x", "")
 		s.pod("b", "1", "", "'annotations': {'rollcall.dev/duration': '10s'}")
