@@ -245,6 +245,9 @@ func (m *manifest) addReplicas(d *document, r *replicated) error {
 // planReplicas checks an object and returns the common part of its pods' plans, and its selector.
 func (m *manifest) planReplicas(d *document, r *replicated) (plan PodPlan, selector labels.Selector, err error) {
 	plan.Namespace = r.object.GetNamespace()
+	if err := d.checkForeignAnnotations(r.object.GetAnnotations(), "", r.String()); err != nil {
+		return plan, nil, err
+	}
 	if n := r.size(); n < 0 || n > MaxObjectPods {
 		return plan, nil, d.errorf("spec.replicas", "spec.replicas: %d lies outside 0 and %d", n, MaxObjectPods)
 	} else if err := m.checkRoom(d, "spec.replicas", r.String(), int64(n)); err != nil {

@@ -238,6 +238,9 @@ func yamlDocument(path string, first int, text []byte) (*document, error) {
 			"the values where they are used", size, len(text))}
 	}
 	body, err := yaml.YAMLToJSONStrict(text)
+	if err != nil && onlyMerged(&root) {
+		body, err = yaml.YAMLToJSON(text)
+	}
 	if err != nil {
 		return nil, yamlError(path, first, err)
 	}
@@ -250,6 +253,31 @@ func yamlDocument(path string, first int, text []byte) (*document, error) {
 		d.line = d.offset + d.tree.Line
 	}
 	return d, nil
+}
+
+// onlyMerged reports whether keys stand twice only because a mapping replaces values of another one that it merges
+// (<<: *name). The strict parser refuses that, and clients of the API server take it. The merge must come first in the
+// mapping: parsers disagree about the precedence of keys before it.
+func onlyMerged(root *yamlv3.Node) bool {
+	merged := false
+	var once func(n *yamlv3.Node) bool
+	once = func(n *yamlv3.Node) bool {
+		keys := map[string]bool{}
+		for i, child := range n.Content {
+			if n.Kind == yamlv3.MappingNode && i%2 == 0 {
+				isMerge := child.Tag == "!!merge"
+				if merged = merged || isMerge; keys[child.Value] || isMerge && i > 0 {
+					return false
+				}
+				keys[child.Value] = true
+			}
+			if !once(child) {
+				return false
+			}
+		}
+		return true
+	}
+	return once(root) && merged
 }
 
 // jsonDocuments calls f with the JSON values of a file, one after the other. Lines --- between them are ignored.

@@ -15,34 +15,45 @@ const (
 	asPods = "put its pods into the file instead, and a PodGroup for each gang of them"
 	asJobs = "put a Job with the annotation rollcall.dev/arrival into the file for each of its runs"
 	asRuns = asJobs + ", or give it the annotation rollcall.dev/runs with their number"
-	asNode = "put a Pod with the node's name in spec.nodeName into the file for each node that has one"
+	asNode = "put a Pod with the node's name in spec.nodeName into the file instead, for each node that has one"
+	// Advice on kinds that make no pods themselves.
+	asTrainJobs = "leave it out: the pods are those of its TrainJobs"
+	asWorkflows = "leave it out: the pods are those of its Workflows"
+	asQuota     = "leave it out: queues and their quotas are not simulated, ResourceQuotas are"
 )
 
 // kindAdvice is the advice on an unsupported kind; "" is for any version and kind of a group.
 var kindAdvice = map[schema.GroupKind]string{
-	{Group: "apps", Kind: "DaemonSet"}:                         asNode,
-	{Group: "batch", Kind: "CronJob"}:                          asRuns,
-	{Group: "batch.volcano.sh"}:                                asPods,
-	{Group: "jobset.x-k8s.io"}:                                 asPods,
-	{Group: "leaderworkerset.x-k8s.io"}:                        asPods,
-	{Group: "kueue.x-k8s.io", Kind: "Workload"}:                asPods,
-	{Group: "kubeflow.org"}:                                    asPods,
-	{Group: "trainer.kubeflow.org"}:                            asPods,
-	{Group: "ray.io"}:                                          asPods,
-	{Group: "sparkoperator.k8s.io"}:                            asPods,
-	{Group: "argoproj.io"}:                                     asPods,
-	{Group: "workload.codeflare.dev"}:                          asPods,
-	{Group: "scheduling.volcano.sh", Kind: "PodGroup"}:         asOwnGroup,
-	{Group: "scheduling.run.ai", Kind: "PodGroup"}:             asOwnGroup,
-	{Group: "scheduling.sigs.k8s.io", Kind: "PodGroup"}:        asOwnGroup,
-	{Group: "scheduling.koordinator.sh", Kind: "Reservation"}:  "put a Pod that holds the room into the file",
-	{Group: "kubescheduler.config.k8s.io"}:                     "give it with --config",
-	{Group: "scheduling.godel.kubewharf.io", Kind: "PodGroup"}: asOwnGroup,
-	{Group: "scheduling.k8s.io", Kind: "Workload"}:             asOwnGroup,
-	{Group: "scheduler.x-k8s.io", Kind: "PodGroup"}:            asOwnGroup,
-	{Group: "scheduling.k8s.io", Kind: "PodGroup"}:             asOwnGroup,
-	{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}:           asOwnGroup,
-	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:  "use resource.k8s.io/v1",
+	{Group: "apps", Kind: "DaemonSet"}:                              asNode,
+	{Group: "batch", Kind: "CronJob"}:                               asRuns,
+	{Group: "batch.volcano.sh"}:                                     asPods,
+	{Group: "jobset.x-k8s.io"}:                                      asPods,
+	{Group: "leaderworkerset.x-k8s.io"}:                             asPods,
+	{Group: "kueue.x-k8s.io", Kind: "Workload"}:                     asPods,
+	{Group: "kueue.x-k8s.io"}:                                       asQuota,
+	{Group: "scheduling.volcano.sh", Kind: "Queue"}:                 asQuota,
+	{Group: "scheduling.run.ai", Kind: "Queue"}:                     asQuota,
+	{Group: "kubeflow.org"}:                                         asPods,
+	{Group: "trainer.kubeflow.org"}:                                 asPods,
+	{Group: "trainer.kubeflow.org", Kind: "TrainingRuntime"}:        asTrainJobs,
+	{Group: "trainer.kubeflow.org", Kind: "ClusterTrainingRuntime"}: asTrainJobs,
+	{Group: "ray.io"}:                                               asPods,
+	{Group: "sparkoperator.k8s.io"}:                                 asPods,
+	{Group: "argoproj.io"}:                                          asPods,
+	{Group: "argoproj.io", Kind: "WorkflowTemplate"}:                asWorkflows,
+	{Group: "argoproj.io", Kind: "ClusterWorkflowTemplate"}:         asWorkflows,
+	{Group: "workload.codeflare.dev"}:                               asPods,
+	{Group: "scheduling.volcano.sh", Kind: "PodGroup"}:              asOwnGroup,
+	{Group: "scheduling.run.ai", Kind: "PodGroup"}:                  asOwnGroup,
+	{Group: "scheduling.sigs.k8s.io", Kind: "PodGroup"}:             asOwnGroup,
+	{Group: "scheduling.koordinator.sh", Kind: "Reservation"}:       "put a Pod that holds the room into the file",
+	{Group: "kubescheduler.config.k8s.io"}:                          "give it with --config",
+	{Group: "scheduling.godel.kubewharf.io", Kind: "PodGroup"}:      asOwnGroup,
+	{Group: "scheduling.k8s.io", Kind: "Workload"}:                  asOwnGroup,
+	{Group: "scheduler.x-k8s.io", Kind: "PodGroup"}:                 asOwnGroup,
+	{Group: "scheduling.k8s.io", Kind: "PodGroup"}:                  asOwnGroup,
+	{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}:                asOwnGroup,
+	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:       "use resource.k8s.io/v1",
 }
 
 const asOwnGroup = "put a PodGroup of scheduling.k8s.io/v1beta1 or scheduling.x-k8s.io/v1alpha1 into the file"
@@ -121,6 +132,8 @@ var foreign = []struct{ key, scheduler, advice string }{
 	{"run.ai/gpu-*", "Run:ai", asResource},
 	{"runai.dgx.nvidia.com/gpu-*", "Run:ai", asResource},
 	{"kai.scheduler/topology*", "KAI Scheduler", asTopology},
+	{"kai.scheduler/batch-min-member", "KAI Scheduler", asGang},
+	{"kai.scheduler/min-member", "KAI Scheduler", asGang},
 	{"hami.io/*", "HAMi", asResource},
 	{"nvidia.com/use-gputype", "HAMi", asAffinity},
 	{"nvidia.com/nouse-gputype", "HAMi", asAffinity},

@@ -27,6 +27,9 @@ func (m *manifest) addJob(d *document) error {
 	if err := m.identify(d, "jobs.batch", job, true); err != nil {
 		return err
 	}
+	if err := d.checkForeignAnnotations(job.Annotations, "", "Job "+ObjectName(job)); err != nil {
+		return err
+	}
 	m.pods = append(m.pods, podSource{doc: d, job: job})
 	return nil
 }

@@ -237,8 +237,10 @@ func kubeflowKinds() []podKind {
 	first := kubeflowSet("mpiReplicaSpecs", "Launcher", "$name-launcher", launcher)
 	second := kubeflowSet("mpiReplicaSpecs", "Launcher", "$name-launcher-?", launcher)
 	second.ownerVersion, second.owner = "batch/v1", [2]string{"Job", "$name-launcher"}
+	optional := workers // the MPI operator has another default than the training operator
+	optional.absent = 0
 	passed := []string{"spec.slotsPerWorker", "spec.cleanPodPolicy"}
-	v2 := kubeflowKind("MPIJob", "v2beta1", []podSet{second, workers}, slices.Concat(passed,
+	v2 := kubeflowKind("MPIJob", "v2beta1", []podSet{second, optional}, slices.Concat(passed,
 		[]string{"spec.runLauncherAsWorker", "spec.sshAuthMountPath", "spec.mpiImplementation"}))
 	v2.refused = append(v2.refused, refusal{"spec.launcherCreationPolicy", "AtStartup",
 		"leave it out: the launcher comes with the workers"})

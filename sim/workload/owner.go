@@ -286,7 +286,7 @@ func (o *podOwner) count(d *document, s *sizedSet, element any) error {
 			return err
 		}
 	}
-	s.count = max(0, min(max(numbers[0], numbers[1]), max(numbers[2], numbers[1]))*numbers[3]-s.less)
+	s.count = max(0, min(max(numbers[0], numbers[1]), numbers[2])*numbers[3]-s.less)
 	if s.off != "" && fieldAt(element, s.off) == true {
 		s.count = 0
 	}

@@ -103,7 +103,8 @@ func (s Sources) Workload() (*Workload, error) {
 		return nil, err
 	}
 	if len(in.workload.Pods) == 0 {
-		return nil, &InputError{Path: s.String(), Err: fmt.Errorf("%s without a pod", in.format)}
+		why := strings.Join(append([]string{in.format + " without a pod"}, in.workload.Notes...), ": ")
+		return nil, &InputError{Path: s.String(), Err: errors.New(why)}
 	}
 	if n := len(in.nodes); n > 0 {
 		in.note("%s holds %d nodes, which are not part of the workload", s, n)

@@ -40,6 +40,39 @@ func (in *input) noteUnbindable() {
 	if n > mostUnbindable {
 		in.note("%d claims more can never be bound", n-mostUnbindable)
 	}
+	in.noteMissing(claims)
+}
+
+// noteMissing notes the claims that pods use and nothing makes. Pods with a node are there already.
+func (in *input) noteMissing(claims []*corev1.PersistentVolumeClaim) {
+	known := map[string]bool{}
+	for _, claim := range claims {
+		known[ObjectName(claim)] = true
+	}
+	n := 0
+	for i := range in.workload.Pods {
+		plan := &in.workload.Pods[i]
+		if plan.Template.Spec.NodeName != "" {
+			continue
+		}
+		for _, v := range plan.Template.Spec.Volumes {
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
+			name := plan.Namespace + "/" + v.PersistentVolumeClaim.ClaimName
+			if known[name] {
+				continue
+			}
+			known[name] = true
+			if n++; n <= mostUnbindable {
+				in.note("claim %s is not in the files: no pod that uses it is ever placed (the first is %s)", name,
+					plan.Name)
+			}
+		}
+	}
+	if n > mostUnbindable {
+		in.note("%d claims more are not in the files", n-mostUnbindable)
+	}
 }
 
 // whyUnbindable returns why nothing can ever bind a claim, "" if something may. It asks about each claim by itself:
