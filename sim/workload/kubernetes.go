@@ -48,6 +48,7 @@ type manifest struct {
 	ownership *ownership
 	// ended counts the pods that are left out, endedOwners by kind the ended objects that made pods, and suspended the
 	// suspended ones.
+	dropped     dropped
 	ended       int
 	endedOwners map[string]int
 	suspended   map[string]int
@@ -75,7 +76,7 @@ func newManifest(in *input) *manifest {
 	m := &manifest{
 		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, places: map[string]place{},
 		admission: admitter{in: in, counts: map[admitted]*admittedCount{}}, endedOwners: map[string]int{},
-		suspended: map[string]int{}, leftOut: map[string]int{},
+		suspended: map[string]int{}, leftOut: map[string]int{}, dropped: newDropped(),
 		generated: map[string]int{}, made: map[types.NamespacedName]string{},
 	}
 	for _, res := range eventlog.Resources() {
@@ -97,11 +98,14 @@ func (m *manifest) finish() error {
 	}
 	m.ownership = newOwnership(m.pods)
 	for _, source := range m.pods {
+		before := len(in.workload.Pods)
 		if err := m.addPods(source); err != nil {
 			return err
 		}
+		m.dropped.gangless(source, in.workload.Pods[before:])
 	}
 	in.places = m.places
+	m.dropped.note(in)
 	m.noteMeaningless()
 	m.admission.note()
 	in.noteUnbindable()
@@ -131,6 +135,7 @@ func (m *manifest) add(d *document) error {
 	if t.APIVersion == "v1" && t.Kind == "List" {
 		return m.addList(d)
 	}
+	m.dropped.read(d, kind)
 	switch kind {
 	case jobKind:
 		return m.addJob(d)

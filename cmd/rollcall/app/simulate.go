@@ -153,7 +153,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err := checkProfiles(work, config); err != nil {
 		return err
 	}
-	for _, note := range work.Notes {
+	for _, note := range slices.Concat(work.Notes, work.Unoffered(nodes)) {
 		plainf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", strings.Join(s.workload, ", "), note)
 	}
 	requeue, err := sim.ParseRequeue(s.requeue)
