@@ -8,8 +8,8 @@ import (
 
 const ellipsis = "…"
 
-// Cut returns a text that has at most so many columns. What it leaves out is marked by "…". It leaves out the end of
-// the text, and never a part of a number only.
+// Cut returns a text that has at most so many columns. It leaves out the end of the text, where "…" is then, and
+// never a part of a number only.
 func Cut(text string, width int) string {
 	if columns(text) <= width {
 		return text

@@ -14,7 +14,7 @@ type table struct {
 }
 
 var (
-	// gap is what stands between two columns.
+	// gap separates two columns.
 	gap = regexp.MustCompile(` {2,}`)
 	// title begins the name of a column: two capital letters or more.
 	title = regexp.MustCompile(`^\p{Lu}[\p{Lu}-]+(?: |$)`)
@@ -88,7 +88,7 @@ func (t *table) fit(width int) []string {
 	for r, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			cell = cutCell(cell, widths[i])
+			cell = cutCell(cell, widths[i], r == 0)
 			line.WriteString(cell)
 			line.WriteString(strings.Repeat(" ", max(0, widths[i]-columns(cell))+2))
 		}
@@ -97,9 +97,9 @@ func (t *table) fit(width int) []string {
 	return out
 }
 
-// cutCell cuts the sentences at their ends and names in the middle.
-func cutCell(cell string, width int) string {
-	if strings.Count(cell, " ") > 1 || strings.Contains(cell, ", ") {
+// cutCell cuts headings and sentences at their ends, and names in the middle.
+func cutCell(cell string, width int, heading bool) string {
+	if heading || strings.Count(cell, " ") > 1 || strings.Contains(cell, ", ") {
 		return Cut(cell, width)
 	}
 	return cutName(cell, width)
@@ -133,7 +133,8 @@ func fitted(rows [][]string, width int) []int {
 		for ; excess > 0; excess-- {
 			widest := -1
 			for i := range n {
-				if text[i] == ofText && widths[i] > max(least, numbers[i]) && (widest < 0 || widths[i] >= widths[widest]) {
+				may := text[i] == ofText && widths[i] > max(least, numbers[i])
+				if may && (widest < 0 || widths[i] >= widths[widest]) {
 					widest = i
 				}
 			}

@@ -16,9 +16,9 @@ const (
 	Usual = 80
 )
 
-// Of returns the number of columns that text for w may have, at least Least, or 0 if w is no terminal. On a terminal
+// Width returns the number of columns that text for w may have, at least Least, or 0 if w is no terminal. On a terminal
 // the environment variable COLUMNS is preferred to the terminal's own width if it is a positive number.
-func Of(w io.Writer) int {
+func Width(w io.Writer) int {
 	if !IsTerminal(w) {
 		return 0
 	}
@@ -48,7 +48,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// wide are the ranges of letters and signs that take two columns, those of East Asia and emoji.
+// wide are the ranges of the letters of East Asia and of emoji, which take two columns.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0x303e, Stride: 1}, {Lo: 0x3041, Hi: 0xa4cf, Stride: 1},

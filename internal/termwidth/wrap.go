@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hangs is how many columns the next lines of a wrapped line stand in from its first one, if it has no label.
+// hangs is the indentation of a wrapped line without a label: its further lines begin so many columns behind its first.
 const hangs = 2
 
 // labelled is a line that begins with a label, two blanks or more, and its text.

@@ -7,7 +7,7 @@ import (
 )
 
 // A Writer fits what is written to the width of a terminal, line by line. It holds back a table until its end, and a
-// line that has not ended: Flush writes them. What is not for a terminal is handed on as it is, at once.
+// line that has not ended: Flush writes them. Without a terminal it hands everything on at once, as it is.
 type Writer struct {
 	to    io.Writer
 	width int // 0: to is no terminal
@@ -16,8 +16,8 @@ type Writer struct {
 	err   error
 }
 
-// NewWriter returns a Writer to w, with the width that Of returns.
-func NewWriter(w io.Writer) *Writer { return &Writer{to: w, width: Of(w)} }
+// NewWriter returns a Writer to w, with the width that Width returns.
+func NewWriter(w io.Writer) *Writer { return &Writer{to: w, width: Width(w)} }
 
 // Fit lets write write to w through a Writer, and flushes it, also after an error.
 func Fit(w io.Writer, write func(io.Writer) error) error {
@@ -26,7 +26,7 @@ func Fit(w io.Writer, write func(io.Writer) error) error {
 	return errors.Join(err, fitted.Flush())
 }
 
-// Write implements io.Writer. The error may be that of an earlier call.
+// Write implements io.Writer. The error may come from an earlier call.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.width == 0 {
 		return w.to.Write(p)

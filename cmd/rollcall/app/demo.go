@@ -162,6 +162,7 @@ func (d *demo) explain(cmd *cobra.Command, w io.Writer, path string) error {
 	if err != nil {
 		return err
 	}
+	log.shown.done()
 	err = writeMainLines(w, func(w io.Writer) error { return render.Group(w, group) }, "Gang ")
 	if err != nil {
 		return err

@@ -29,11 +29,7 @@ type explanation struct {
 type explainer func(cmd *cobra.Command, log *history.Log, namespace, name string, opts explain.Options,
 ) (explanation, error)
 
-func newExplain(registry framework.Registry) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "explain LOG|BUNDLE pod|gang NAMESPACE/NAME",
-		Short: "Explain why a pod or a gang was placed where it is, or why it was not",
-		Long: `Rebuilds the scheduler's state just before the decision in question from the
+const explainHelp = `Rebuilds the scheduler's state just before the decision in question from the
 log, and runs that one cycle again with a trace.
 
 For a pending pod: which plugins refused how many nodes, and what holds the
@@ -59,7 +55,13 @@ in the midst of the log is not found then. "rollcall log verify" finds it.
 The state is rebuilt from the newest snapshot that is old enough, or from the
 first entry. If a log's first entries were archived and are not there, and in a
 bundle, the answer rests on the first snapshot and says from which entry on the
-history is known.`,
+history is known.`
+
+func newExplain(registry framework.Registry) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain LOG|BUNDLE pod|gang NAMESPACE/NAME",
+		Short: "Explain why a pod or a gang was placed where it is, or why it was not",
+		Long:  explainHelp,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
   rollcall explain jobs.db gang default/job-17 --at 14:03
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json

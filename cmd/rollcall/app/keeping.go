@@ -76,7 +76,7 @@ func (k keeping) simulate(cmd *cobra.Command, cluster *sim.Cluster, config []byt
 				now.Format(time.RFC3339)))
 		},
 		Progress: func(at simulate.Progress) {
-			p.show("virtual %s, %d of %d pods came, %d bound, %d ended, %s",
+			p.show("at %s: pods %d/%d, %d bound, %d ended, %s",
 				at.Now.Sub(workload.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, k.progress(at))
 		},
 	})

@@ -53,8 +53,8 @@ says why it ends there.`,
 		Example: `  rollcall log export jobs.db --out incident.bundle \
     --from 2026-01-03T13:30:00Z --to 2026-01-03T14:30:00Z
   rollcall log export damaged.db --up-to 4710 --out good.bundle
-  kubectl exec rollcall-0 -- \
-    rollcall log export /var/lib/rollcall/log --from -2h --out - > incident.bundle`,
+  kubectl exec rollcall-0 -- rollcall log export /var/lib/rollcall/log \
+    --from -2h --out - > incident.bundle`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := x.check(); err != nil {

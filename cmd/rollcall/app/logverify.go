@@ -17,14 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/verify"
 )
 
-func newLogVerify(registry framework.Registry) *cobra.Command {
-	open := reading{registry: registry}
-	var out output
-	var keys, checkpoints []string
-	cmd := &cobra.Command{
-		Use:   "verify LOG|BUNDLE",
-		Short: "Check every byte of a log that readers rely on",
-		Long: `Reads every entry of every segment and checks the checksums, the sequence
+const verifyHelp = `Reads every entry of every segment and checks the checksums, the sequence
 numbers, the chain of hashes, the hash tree of checkpoints, that time does not
 go back, that epochs grow by one, and that every entry can be decoded; then the
 structure of each file. Each segment is checked in a process of its own, which
@@ -57,7 +50,16 @@ beginning of a bundle), the log is damaged (Damaged), the system cannot read it
 before the first release (Older), or its writer has not told as much
 (BeingWritten). Checkpoints of the entries before that are compared all the
 same. The exit code is 4 with damage, or if what is compared does not match, and
-else 1.`,
+else 1.`
+
+func newLogVerify(registry framework.Registry) *cobra.Command {
+	open := reading{registry: registry}
+	var out output
+	var keys, checkpoints []string
+	cmd := &cobra.Command{
+		Use:   "verify LOG|BUNDLE",
+		Short: "Check every byte of a log that readers rely on",
+		Long:  verifyHelp,
 		Example: `  rollcall log verify jobs.log
   rollcall log verify jobs.log -o json | jq .damage
   rollcall log verify jobs.log \

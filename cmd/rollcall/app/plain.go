@@ -34,7 +34,7 @@ func plainf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, plain...)
 }
 
-// sayf is plainf for what is said beside the output, such as notes and errors: it is wrapped for a terminal.
+// sayf is plainf for notes and errors: the text is wrapped for a terminal.
 func sayf(stderr io.Writer, format string, args ...any) {
 	_ = termwidth.Fit(stderr, func(w io.Writer) error { // that nothing can be said cannot be said either
 		_, err := plainf(w, format, args...)

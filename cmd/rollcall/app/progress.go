@@ -42,13 +42,14 @@ func (p *progress) show(format string, args ...any) {
 	}
 	p.drawn = time.Now()
 	line := eventlog.Plain(fmt.Sprintf(format, args...))
-	fmt.Fprintf(p.w, "\r\x1b[K%s", termwidth.Cut(line, termwidth.Screen(p.w)-1))
+	plainf(p.w, "\r\x1b[K%s", ownText(termwidth.Cut(line, termwidth.Screen(p.w)-1)))
 }
 
 // done removes the line and returns the time that the work took.
 func (p *progress) done() time.Duration {
 	if p.w != nil && !p.drawn.IsZero() {
 		fmt.Fprint(p.w, "\r\x1b[K")
+		p.drawn = time.Time{} // a line that others have written since stays
 	}
 	return time.Since(p.began)
 }

@@ -41,18 +41,7 @@ type simulation struct {
 	out             output
 }
 
-func newSimulate(registry framework.Registry) *cobra.Command {
-	s := simulation{
-		report: target{flag: "--report"}, plot: target{flag: "--plot"},
-		keep: keeping{reading: reading{registry: registry}},
-	}
-	cmd := &cobra.Command{
-		Use:   "simulate --nodes FILE|DIR|SHAPE --workload FILE|DIR [--log DIR]",
-
-		DisableFlagsInUseLine: true, // the line would be too long
-
-		Short: "Schedule a workload on a virtual cluster in virtual time",
-		Long: `Schedules a workload on a virtual cluster whose clock jumps from event to event.
+const simulateHelp = `Schedules a workload on a virtual cluster whose clock jumps from event to event.
 A pod starts when it is bound and ends after its duration. With --log every
 input and every decision goes to a log that replay, explain and log read.
 
@@ -108,7 +97,20 @@ its gang), failed (cut short by its own activeDeadlineSeconds), withdrawn
 A pod declares by activeDeadlineSeconds or by the annotation
 rollcall.dev/duration how long it will use its resources; --queue-policy
 Backfill plans with that. Jobs of the Standard Workload Format declare their
-requested time (or else their run time) and run for their run time.`,
+requested time (or else their run time) and run for their run time.`
+
+func newSimulate(registry framework.Registry) *cobra.Command {
+	s := simulation{
+		report: target{flag: "--report"}, plot: target{flag: "--plot"},
+		keep: keeping{reading: reading{registry: registry}},
+	}
+	cmd := &cobra.Command{
+		Use: "simulate --nodes FILE|DIR|SHAPE --workload FILE|DIR [--log DIR]",
+
+		DisableFlagsInUseLine: true, // the line would be too long
+
+		Short: "Schedule a workload on a virtual cluster in virtual time",
+		Long:  simulateHelp,
 		Example: `  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db --resume
   rollcall simulate --nodes 16x16cpu --workload jobs.swf \

@@ -18,7 +18,7 @@ func Install(root *cobra.Command) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
 		width := termwidth.Usual
-		if terminal := termwidth.Of(w); terminal != 0 {
+		if terminal := termwidth.Width(w); terminal != 0 {
 			width = min(width, terminal)
 		}
 		if _, err := io.WriteString(w, text(cmd, width)); err != nil {
@@ -58,15 +58,15 @@ func fitted(usage string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// wrapped returns the usages of flags. pflag leaves a line too long if it has a long word: it is broken here, or stands
-// in less.
+// wrapped returns the usages of flags. pflag leaves a line too long if it has a long word. Such a line is broken
+// here, or gets a smaller indentation.
 func wrapped(flags *pflag.FlagSet, width int) string {
 	lines := strings.Split(trimmed(flags.FlagUsagesWrapped(width)), "\n")
 	for i, line := range lines {
 		word := strings.TrimSpace(line)
 		lead := strings.Index(line, word)
-		if len(line) > width && !strings.Contains(word, " ") {
-			lead = max(0, width-len(word))
+		for long := range strings.FieldsSeq(word) {
+			lead = max(0, min(lead, width-len(long)))
 		}
 		lines[i] = termwidth.Wrap(strings.Repeat(" ", lead)+word, width, lead)
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Terminal is a pseudo terminal. What is written to it is kept.
+// A Terminal is a pseudo terminal. It keeps all output.
 type Terminal struct {
 	*os.File // the side of the program
 
@@ -62,7 +62,7 @@ func (p *Terminal) Resize(t testing.TB, columns int) {
 	}
 }
 
-// Shown closes the terminal and returns what was written to it. Lines end with \r\n.
+// Shown closes the terminal and returns the output. Lines end with \r\n.
 func (p *Terminal) Shown() string {
 	p.File.Close()
 	return <-p.shown
