@@ -19,7 +19,8 @@ func TestAnswersFitTheTerminalAndJSONStaysWhole(t *testing.T) {
 	table := "NODES  REASON\n12     " + long + "\n"
 	for _, test := range []struct{ given, stdout, want string }{
 		{"explain pod a/b", table, "NODES  REASON\n12     word word word word word word wo…\n"},
-		{"log info", long + "\n", strings.Repeat("word word word word word word word word\n", 2) + "word word word word end\n"},
+		{"log info", long + "\n", strings.Repeat("word word word word word word word word\n", 2) +
+			"word word word word end\n"},
 		{"explain pod a/b -o json", table, table},
 		{"explain pod a/b --output=JSON", table, table},
 		{"events", table, table},
