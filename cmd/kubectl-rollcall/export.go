@@ -37,7 +37,7 @@ func (p *plugin) newExport() *cobra.Command {
 				return p.forward(cmd.Context(), words, rest, w, cmd.ErrOrStderr())
 			})
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "written to %s\n", file)
+				say(cmd.OutOrStdout(), "written to %s\n", file)
 			}
 			return err
 		},

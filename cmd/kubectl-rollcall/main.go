@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,6 +16,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
+
+	"github.com/rollcall-sched/rollcall/internal/termwidth"
 )
 
 // exitError is the exit code of the command that ran in the cluster, which has said by itself what was wrong.
@@ -42,12 +45,20 @@ func run() int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintf(os.Stderr, "kubectl rollcall: %v\n", err)
+	say(os.Stderr, "kubectl rollcall: %v\n", err)
 	if isUsage(err) {
-		fmt.Fprintln(os.Stderr, "Run the command with --help for its usage and an example.")
+		say(os.Stderr, "Run the command with --help for its usage and an example.\n")
 		return 2
 	}
 	return 1
+}
+
+// say writes for people: the text is wrapped for a terminal.
+func say(w io.Writer, format string, args ...any) {
+	_ = termwidth.Fit(w, func(w io.Writer) error { // that nothing can be said cannot be said either
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	})
 }
 
 // isUsage reports whether an error is about the command line. Those of flags before a command come from pflag as they

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -199,5 +200,20 @@ func TestWithoutAClusterItIsSaidHowToNameOne(t *testing.T) {
 	err := root.ExecuteContext(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "name a kubeconfig file with --kubeconfig") {
 		t.Fatalf("error %v", err)
+	}
+}
+
+func TestTheHelpFitsEightyColumns(t *testing.T) {
+	for _, words := range [][]string{{"--help"}, {"log", "--help"}} {
+		c := &cluster{t: t}
+		stdout, _, err := c.run(words...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(stdout, "\n") {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("%v has a line of %d columns: %q", words, n, line)
+			}
+		}
 	}
 }

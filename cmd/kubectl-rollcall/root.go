@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/rollcall-sched/rollcall/internal/termwidth"
+	"github.com/rollcall-sched/rollcall/internal/termwidth/clihelp"
 	"github.com/rollcall-sched/rollcall/kube/remote"
 )
 
@@ -26,19 +29,22 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-rollcall",
 		Short: "Ask the Rollcall scheduler that runs in the cluster",
-		Long: `Finds the Rollcall scheduler that runs in the cluster, and runs a command of rollcall in its container, on its log.
-Output and exit code are that command's. The account needs the verbs list on pods, and create (with older API servers
+		Long: `Finds the Rollcall scheduler that runs in the cluster, and runs a command of
+rollcall in its container, on its log. Output and exit code are that command's.
+The account needs the verbs list on pods, and create (with older API servers
 also get) on pods/exec, in the scheduler's namespace.
 
-Flags about the cluster and the scheduler come before the command. All that follows the command is handed on as it is;
-the log is not named, for it is the scheduler's.
+Flags about the cluster and the scheduler come before the command. All that
+follows the command is handed on as it is; the log is not named, for it is the
+scheduler's.
 
-Commands in the container share the scheduler's memory limit. Write a range of a large log to a file with "log export",
-and run rollcall on that file.`,
+Commands in the container share the scheduler's memory limit. Write a range of a
+large log to a file with "log export", and run rollcall on that file.`,
 		Example: `  kubectl rollcall explain pod default/trainer-0
   kubectl rollcall explain gang default/trainer --at 14:03
   kubectl rollcall events --from 14:03 --to 14:05
-  kubectl rollcall --namespace rollcall-system log export --from 14:00 --out incident.bundle
+  kubectl rollcall --namespace rollcall-system \
+    log export --from 14:00 --out incident.bundle
   rollcall replay incident.bundle`,
 		Annotations:      map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rollcall"},
 		SilenceErrors:    true,
@@ -84,6 +90,7 @@ and run rollcall on that file.`,
 		p.forwarded("events", "Print what the scheduler was told and what it decided, as log cat does", "log", "cat"),
 		log,
 	)
+	clihelp.Install(root)
 	return root
 }
 
@@ -92,8 +99,19 @@ and run rollcall on that file.`,
 func (p *plugin) forwarded(use, short string, words ...string) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.forward(cmd.Context(), words, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if isForPrograms(words, args) {
+				return p.forward(cmd.Context(), words, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return termwidth.Fit(cmd.OutOrStdout(), func(stdout io.Writer) error {
+				return p.forward(cmd.Context(), words, args, stdout, cmd.ErrOrStderr())
+			})
 		}}
+}
+
+// isForPrograms reports whether the output of a command is JSON, which is never broken into lines for a terminal.
+func isForPrograms(words, args []string) bool {
+	isJSON := func(arg string) bool { return strings.Contains(strings.ToLower(arg), "json") }
+	return slices.Contains(words, "cat") && !asksForHelp(args) || slices.ContainsFunc(args, isJSON)
 }
 
 // forward runs a command in the scheduler's container.
@@ -115,9 +133,11 @@ func (p *plugin) forward(ctx context.Context, words, args []string, stdout, stde
 		return err
 	}
 	if p.wanted.Namespace == "" { // anybody may give a pod the labels
-		fmt.Fprintf(stderr, "kubectl rollcall: asking %s\n", scheduler)
+		say(stderr, "kubectl rollcall: asking %s\n", scheduler)
 	}
-	code, err := remote.Run(ctx, config, scheduler, slices.Concat(words, []string{scheduler.Log}, args), stdout, stderr)
+	said := termwidth.NewWriter(stderr)
+	code, err := remote.Run(ctx, config, scheduler, slices.Concat(words, []string{scheduler.Log}, args), stdout, said)
+	err = errors.Join(err, said.Flush())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return errors.New("interrupted")

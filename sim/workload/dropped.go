@@ -96,9 +96,13 @@ func (c *dropped) read(d *document, kind schema.GroupVersionKind) {
 	}
 	var tree map[string]any
 	if json.Unmarshal(d.body, &tree) != nil {
-		return // whoever decodes the object says so
+		return // decoding the object reports the error
 	}
-	object := fmt.Sprintf("%s %s, %s:%d", kind.Kind, strings.Trim(d.named(), " ()"), d.path, d.line)
+	object := kind.Kind
+	if name := strings.Trim(d.named(), " ()"); name != "" {
+		object += " " + name
+	}
+	object = fmt.Sprintf("%s, %s:%d", object, d.path, d.line)
 	for path, reason := range fields { // any order: the notes are sorted
 		if value := fieldAt(tree, path); value != nil && value != "" {
 			count(c.uses, "field "+path+" of "+kind.Kind, object, reason)
@@ -180,7 +184,7 @@ func (c *dropped) note(in *input) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(c.single)) {
 		u := c.single[kind]
-		in.note("the pods of a %s are placed one by one, as no gang (%s): %s", kind, u, u.advice)
+		in.note("the pods of %ss are placed one by one, as no gang (%s): %s", kind, u, u.advice)
 	}
 }
 

@@ -105,7 +105,6 @@ func (m *manifest) finish() error {
 		m.dropped.gangless(source, in.workload.Pods[before:])
 	}
 	in.places = m.places
-	m.dropped.note(in)
 	m.noteMeaningless()
 	m.admission.note()
 	in.noteUnbindable()
@@ -119,6 +118,7 @@ func (m *manifest) finish() error {
 		in.note("%d %ss that are suspended make no pods: those of one that is resumed come with suspend: false at %s",
 			m.suspended[kind], kind, ArrivalAnnotation)
 	}
+	m.dropped.note(in)
 	return nil
 }
 

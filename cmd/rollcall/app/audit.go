@@ -40,17 +40,22 @@ func newAuditOrder(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "order LOG|BUNDLE",
 		Short: "Report every pod and gang that was placed before one that came first",
-		Long: `Reads a log and reports every overtaking: a pod or a gang that was placed while another one was in the queue
-that has a higher priority, or the same one and was active for longer. For each it prints both names and priorities, the
-entries, and the rule that allowed it: the other one was kept out of the queue, in backoff, refused at an earlier entry
-(with the recorded reasons), or the queue policy let it be passed. If no rule allows it, the verdict is VIOLATION, and
-the exit code is 1.
+		Long: `Reads a log and reports every overtaking: a pod or a gang that was placed while
+another one was in the queue that has a higher priority, or the same one and was
+active for longer. For each it prints both names and priorities, the entries,
+and the rule that allowed it: the other one was kept out of the queue, in
+backoff, refused at an earlier entry (with the recorded reasons), or the queue
+policy let it be passed. If no rule allows it, the verdict is VIOLATION, and the
+exit code is 1.
 
-The audit goes by the record: the inputs, and the decisions as facts. It does not decide anything again; rollcall replay
-does that. --from and --at limit what is audited to a range of entries or times.`,
+The audit goes by the record: the inputs, and the decisions as facts. It does
+not decide anything again; rollcall replay does that. --from and --at limit what
+is audited to a range of entries or times.`,
 		Example: `  rollcall audit order jobs.log
-  rollcall audit order jobs.log --from 2026-01-03T13:30:00Z --at 2026-01-03T14:30:00Z
-  rollcall audit order jobs.log -o json | jq '.overtakings[] | select(.verdict == "VIOLATION")'`,
+  rollcall audit order jobs.log \
+    --from 2026-01-03T13:30:00Z --at 2026-01-03T14:30:00Z
+  rollcall audit order jobs.log -o json | \
+    jq '.overtakings[] | select(.verdict == "VIOLATION")'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}

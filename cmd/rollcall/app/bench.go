@@ -34,25 +34,31 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how fast this machine schedules, the log included",
-		Long: `Schedules pods of one GPU each on nodes of 96 CPUs, 768 GiB and 8 GPUs, as fast as it goes. The log stands in a
-temporary directory on disk; every event and every decision is durable before anything comes of it. A bind does nothing, and
+		Long: `Schedules pods of one GPU each on nodes of 96 CPUs, 768 GiB and 8 GPUs, as fast
+as it goes. The log stands in a temporary directory on disk; every event and
+every decision is durable before anything comes of it. A bind does nothing, and
 is answered at once. The workload is the same in every run.
 
-If there are more pods than GPUs, the oldest end as new ones come. With --dra the GPUs are devices: each node has a
-ResourceSlice of 8, and each pod a ResourceClaim for one, made of a template, which a bind writes and the pod's end takes
-away. The time in which the nodes are taken in is told apart.
-The score is that of the chosen nodes at the time of the choice: what kube-scheduler's NodeResourcesFit and
-NodeResourcesBalancedAllocation give them by default, of 200.
+If there are more pods than GPUs, the oldest end as new ones come. With --dra
+the GPUs are devices: each node has a ResourceSlice of 8, and each pod a
+ResourceClaim for one, made of a template, which a bind writes and the pod's end
+takes away. The time in which the nodes are taken in is told apart. The score is
+that of the chosen nodes at the time of the choice: what kube-scheduler's
+NodeResourcesFit and NodeResourcesBalancedAllocation give them by default, of
+200.
 
-With --preempt every GPU is taken by a pod of lower priority, half of them in gangs, of which every other one goes as a
-whole or not at all. Then all pods come at once, in gangs of 8, and each gang has to have some of the others evicted.
-What is evicted is gone at once.
+With --preempt every GPU is taken by a pod of lower priority, half of them in
+gangs, of which every other one goes as a whole or not at all. Then all pods
+come at once, in gangs of 8, and each gang has to have some of the others
+evicted. What is evicted is gone at once.
 
-With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
-of the log's time. What is measured then is the CPU time that an event takes.
+With --backlog all nodes are full and gangs wait, with --hopeless also such as
+can never fit. One event comes each second of the log's time. What is measured
+then is the CPU time that an event takes.
 
-With --against, another rollcall program runs the same workload, such as one from before a change. The two take turns,
-and each run has a process of its own. A ratio divides this program's figure by the other's in the same round.
+With --against, another rollcall program runs the same workload, such as one
+from before a change. The two take turns, and each run has a process of its own.
+A ratio divides this program's figure by the other's in the same round.
 
 "rollcall bench log" measures the log alone.`,
 		Example: `  rollcall bench

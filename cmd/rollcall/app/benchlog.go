@@ -17,13 +17,15 @@ func newBenchLog() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Measure how fast entries become durable, compared with the disk",
-		Long: `Appends batches of entries of 300 bytes to a new log, and the same bytes to a plain file with a sync
-after each batch: what the file system can do at best. The two take turns, so that what else the machine
-does meets both. Then the log is read, from the page cache and with every check. All that is written is
+		Long: `Appends batches of entries of 300 bytes to a new log, and the same bytes to a
+plain file with a sync after each batch: what the file system can do at best.
+The two take turns, so that what else the machine does meets both. Then the log
+is read, from the page cache and with every check. All that is written is
 removed at the end.
 
-With --log nats://HOST/STREAM the logs are in NATS JetStream, in streams whose names begin with
-STREAM-bench, and the same bytes are published to a stream as plain messages.`,
+With --log nats://HOST/STREAM the logs are in NATS JetStream, in streams whose
+names begin with STREAM-bench, and the same bytes are published to a stream as
+plain messages.`,
 		Example: "  rollcall bench log --dir /var/lib/rollcall\n  rollcall bench log --log nats://nats-0:4222/try\n" +
 			"  rollcall bench log -o json | jq '.batches[].ratio'",
 		Args: cobra.NoArgs,

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/termwidth"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/replay/history"
@@ -33,10 +34,11 @@ func newDemo(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Simulate, replay and explain a bundled workload",
-		Long: `Schedules a small bundled workload on twelve virtual nodes, decides its log again, and asks the log why a gang had to
-wait and why a pod is pending. It shows the main lines of what each command prints. Takes a few seconds; keeps nothing unless
---keep or --plot ask for it.`,
-		Example: "  rollcall demo\n  rollcall demo --keep demo.db --plot demo.svg && rollcall log cat demo.db | head",
+		Long: `Schedules a small bundled workload on twelve virtual nodes, decides its log
+again, and asks the log why a gang had to wait and why a pod is pending. It
+shows the main lines of what each command prints. Takes a few seconds; keeps
+nothing unless --keep or --plot ask for it.`,
+		Example: "  rollcall demo\n  rollcall demo --keep demo.db --plot demo.svg\n  rollcall log cat demo.db | head",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path := d.keep
@@ -52,7 +54,7 @@ wait and why a pod is pending. It shows the main lines of what each command prin
 				return err
 			}
 			defer d.plot.discard()
-			return d.run(cmd, path)
+			return termwidth.Fit(cmd.OutOrStdout(), func(w io.Writer) error { return d.run(cmd, w, path) })
 		},
 	}
 	cmd.Flags().StringVar(&d.keep, "keep", "", "keep the log in this new directory")
@@ -60,9 +62,8 @@ wait and why a pod is pending. It shows the main lines of what each command prin
 	return cmd
 }
 
-func (d *demo) run(cmd *cobra.Command, path string) error {
-	w := cmd.OutOrStdout()
-	if err := d.simulate(cmd, path); err != nil {
+func (d *demo) run(cmd *cobra.Command, w io.Writer, path string) error {
+	if err := d.simulate(cmd, w, path); err != nil {
 		return err
 	}
 	fmt.Fprint(
@@ -90,8 +91,7 @@ func (d *demo) run(cmd *cobra.Command, path string) error {
 }
 
 // simulate runs the bundled workload and draws the plot, if one is asked for.
-func (d *demo) simulate(cmd *cobra.Command, path string) error {
-	w := cmd.OutOrStdout()
+func (d *demo) simulate(cmd *cobra.Command, w io.Writer, path string) error {
 	nodes, work, err := workload.Demo()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (d *demo) simulate(cmd *cobra.Command, path string) error {
 		return nil
 	}
 	figure := cluster.Timeline().Figure("demo.yaml on the nodes of demo.yaml", "", summary)
-	return d.plot.write(w, func(w io.Writer) error { return svgplot.WriteSVG(w, figure) })
+	return d.plot.write(cmd.OutOrStdout(), func(w io.Writer) error { return svgplot.WriteSVG(w, figure) })
 }
 
 // writeMainLines writes the lines of a text that begin with one of the prefixes, and says how many others there are.
@@ -162,6 +162,7 @@ func (d *demo) explain(cmd *cobra.Command, w io.Writer, path string) error {
 	if err != nil {
 		return err
 	}
+	log.shown.done()
 	err = writeMainLines(w, func(w io.Writer) error { return render.Group(w, group) }, "Gang ")
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -60,17 +59,17 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	switch {
 	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules), errors.Is(err, errViolated):
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		plainf(stderr, "rollcall: interrupted: %v\n", plainLines(err.Error()))
+		sayf(stderr, "rollcall: interrupted: %v\n", plainLines(err.Error()))
 	default:
-		plainf(stderr, "rollcall: %v\n", plainLines(err.Error()))
+		sayf(stderr, "rollcall: %v\n", plainLines(err.Error()))
 	}
 	var missing *framework.MissingPluginError
 	if errors.As(err, &missing) {
-		fmt.Fprintln(stderr, "A plugin of others is compiled in by its name (docs/PLUGINS.md): rollcall version "+
-			"lists those of this program, rollcall log info those of each epoch of a log.")
+		sayf(stderr, "A plugin of others is compiled in by its name (docs/PLUGINS.md): rollcall version "+
+			"lists those of this program, rollcall log info those of each epoch of a log.\n")
 	}
 	if isUsage(err) {
-		fmt.Fprintln(stderr, "Run the command with --help for its usage and an example.")
+		sayf(stderr, "Run the command with --help for its usage and an example.\n")
 	}
 	return exitCode(err)
 }

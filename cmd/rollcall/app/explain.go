@@ -29,31 +29,39 @@ type explanation struct {
 type explainer func(cmd *cobra.Command, log *history.Log, namespace, name string, opts explain.Options,
 ) (explanation, error)
 
+const explainHelp = `Rebuilds the scheduler's state just before the decision in question from the
+log, and runs that one cycle again with a trace.
+
+For a pending pod: which plugins refused how many nodes, and what holds the
+resources that it needs. For a placed pod: the winning node's score by plugin
+and the runners-up. For a gang: why it is pending, and its whole history: when
+it was complete, each attempt and why it failed, what passed it, when it was
+placed or fell below its minimum. For a CompositePodGroup, which is asked for as
+a gang: which of its gangs have their minimum, and what each lacks. --at asks
+for an earlier point: what was known then.
+
+--trace adds, for a pod, all that its cycle showed: what each plugin answered,
+which plugins were skipped, which one refused each node, and each feasible
+node's raw, normalized and weighted scores. It shows the last cycle in the log,
+and where the pod's gang was stopped at another member, the cycle of that one
+too.
+
+With -o json, a pending pod or gang has a "reason" with a code: docs/GANGS.md
+has the table.
+
+Of a log with an index only the entries are read that the answer needs: damage
+in the midst of the log is not found then. "rollcall log verify" finds it.
+
+The state is rebuilt from the newest snapshot that is old enough, or from the
+first entry. If a log's first entries were archived and are not there, and in a
+bundle, the answer rests on the first snapshot and says from which entry on the
+history is known.`
+
 func newExplain(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain LOG|BUNDLE pod|gang NAMESPACE/NAME",
 		Short: "Explain why a pod or a gang was placed where it is, or why it was not",
-		Long: `Rebuilds the scheduler's state just before the decision in question from the log, and runs that one cycle again with
-a trace.
-
-For a pending pod: which plugins refused how many nodes, and what holds the resources that it needs. For a placed pod:
-the winning node's score by plugin and the runners-up. For a gang: why it is pending, and its whole history: when it was
-complete, each attempt and why it failed, what passed it, when it was placed or fell below its minimum. For a
-CompositePodGroup, which is asked for as a gang: which of its gangs have their minimum, and what each lacks. --at asks
-for an earlier point: what was known then.
-
---trace adds, for a pod, all that its cycle showed: what each plugin answered, which plugins were skipped, which one
-refused each node, and each feasible node's raw, normalized and weighted scores. It shows the last cycle in the log, and
-where the pod's gang was stopped at another member, the cycle of that one too.
-
-With -o json, a pending pod or gang has a "reason" with a code: docs/GANGS.md has the table.
-
-Of a log with an index only the entries are read that the answer needs: damage in the midst of the log is not found
-then. "rollcall log verify" finds it.
-
-The state is rebuilt from the newest snapshot that is old enough, or from the first entry. If a log's first entries were
-archived and are not there, and in a bundle, the answer rests on the first snapshot and says from which entry on the
-history is known.`,
+		Long:  explainHelp,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
   rollcall explain jobs.db gang default/job-17 --at 14:03
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json

@@ -76,7 +76,7 @@ func (k keeping) simulate(cmd *cobra.Command, cluster *sim.Cluster, config []byt
 				now.Format(time.RFC3339)))
 		},
 		Progress: func(at simulate.Progress) {
-			p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",
+			p.show("at %s: pods %d/%d, %d bound, %d ended, %s",
 				at.Now.Sub(workload.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, k.progress(at))
 		},
 	})
@@ -86,9 +86,9 @@ func (k keeping) simulate(cmd *cobra.Command, cluster *sim.Cluster, config []byt
 func (k keeping) progress(at simulate.Progress) string {
 	switch {
 	case !at.Live:
-		return fmt.Sprintf("%d entries of the log told again", at.Told)
+		return fmt.Sprintf("%d entries told again", at.Told)
 	case k.log == "":
 		return fmt.Sprintf("%d decisions", at.Decisions)
 	}
-	return fmt.Sprintf("%d decisions, %d entries on the disk", at.Decisions, at.Durable)
+	return fmt.Sprintf("%d decisions, %d on disk", at.Decisions, at.Durable)
 }

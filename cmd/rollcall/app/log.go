@@ -37,8 +37,9 @@ func newLogCat(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat LOG|BUNDLE",
 		Short: "Print a log's entries, one JSON object a line",
-		Long: `Prints each entry as a JSON object in one line. Entries have the UIDs of pods; the names are added beside them:
-victimPods, rejectedPods and allowedPods beside victims, rejected and allowed, and pod beside uid.`,
+		Long: `Prints each entry as a JSON object in one line. Entries have the UIDs of pods;
+the names are added beside them: victimPods, rejectedPods and allowedPods beside
+victims, rejected and allowed, and pod beside uid.`,
 		Example: "  rollcall log cat jobs.db --from 100 --to 200\n  rollcall log cat jobs.db --from 14:03 --to 14:05",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -143,10 +144,11 @@ func newLogInfo(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info LOG|BUNDLE",
 		Short: "Summarise what a log holds",
-		Long: `Counts entries, objects and decisions, and tells of each epoch the version that wrote it, the feature gates that
-were not at their defaults, and the plugins that Rollcall does not have itself. It says which of them are not compiled
-into this program: without them the log can be read, and not be replayed or explained. -o json has all plugins of each
-epoch.`,
+		Long: `Counts entries, objects and decisions, and tells of each epoch the version that
+wrote it, the feature gates that were not at their defaults, and the plugins
+that Rollcall does not have itself. It says which of them are not compiled into
+this program: without them the log can be read, and not be replayed or
+explained. -o json has all plugins of each epoch.`,
 		Example: "  rollcall log info jobs.db -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

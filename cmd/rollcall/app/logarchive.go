@@ -17,12 +17,15 @@ func newLogArchive(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "archive LOG --before SEQ|AGE --to DIR",
 		Short: "Move old segments of a log to another directory",
-		Long: `Moves the sealed segments whose entries are all before a point and covered by a snapshot. The snapshot is restored first, and
-compared with the state that the entries make, from the log's first entry on, or from its first snapshot on if earlier
-entries are not found. If the states differ, or cannot be compared, nothing is moved. The log records what was moved
-where, and its chain and hash tree stay whole. Every command reads the whole log as long as the files are there, or with
---archive where they are then. Without them, commands begin with the snapshot. A writer may have the log open. On a full
-disk, remove the log's oldest snapshot first: archive writes a page of its own.`,
+		Long: `Moves the sealed segments whose entries are all before a point and covered by a
+snapshot. The snapshot is restored first, and compared with the state that the
+entries make, from the log's first entry on, or from its first snapshot on if
+earlier entries are not found. If the states differ, or cannot be compared,
+nothing is moved. The log records what was moved where, and its chain and hash
+tree stay whole. Every command reads the whole log as long as the files are
+there, or with --archive where they are then. Without them, commands begin with
+the snapshot. A writer may have the log open. On a full disk, remove the log's
+oldest snapshot first: archive writes a page of its own.`,
 		Example: `  rollcall log archive jobs.db --before 720h --to /mnt/archive/jobs
   rollcall log archive jobs.db --before 2000000 --to /mnt/archive/jobs`,
 		Args: cobra.ExactArgs(1),

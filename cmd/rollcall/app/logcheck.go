@@ -17,13 +17,16 @@ func newLogCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check PROOF|CHECKPOINT --key FILE",
 		Short: "Check a proof or a checkpoint with a public key alone",
-		Long: `Checks what rollcall log prove or rollcall log checkpoint printed, without the log. It prints what is proven; for an
-entry or a placement, the entries themselves. If the proof does not hold, it says why, and the exit code is 1.
+		Long: `Checks what rollcall log prove or rollcall log checkpoint printed, without the
+log. It prints what is proven; for an entry or a placement, the entries
+themselves. If the proof does not hold, it says why, and the exit code is 1.
 
-A proof rests on signed checkpoints: those that it carries, and those given with --checkpoint. Use the ones that you
-kept yourself, because only they show that the log did not change since.`,
+A proof rests on signed checkpoints: those that it carries, and those given with
+--checkpoint. Use the ones that you kept yourself, because only they show that
+the log did not change since.`,
 		Example: `  rollcall log check placement.proof --key gpu-west.key.pub
-  rollcall log check february.proof --key gpu-west.key.pub --checkpoint gpu-west.2026-02-01`,
+  rollcall log check february.proof --key gpu-west.key.pub \
+    --checkpoint gpu-west.2026-02-01`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {

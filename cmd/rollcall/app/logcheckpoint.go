@@ -17,12 +17,14 @@ func newLogCheckpoint(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint LOG|BUNDLE --key FILE",
 		Short: "Sign the present state of a log",
-		Long: `Prints a checkpoint: which log, how many entries it has, the root of the hash tree over them, and the hash of the last
-one, signed. Somebody who keeps it can tell later whether any of these entries was changed, removed or added. It is a
-signed note as defined by C2SP's tlog-checkpoint. Entries before the live segment are not read; rollcall log verify
-reads them. A log that is known to be damaged, or to have lost its end, is signed only up to an entry before that, given with
---at. A log that is being written to is signed as far as it goes now, or as far as it is sealed if its writer does not
-serve it.`,
+		Long: `Prints a checkpoint: which log, how many entries it has, the root of the hash
+tree over them, and the hash of the last one, signed. Somebody who keeps it can
+tell later whether any of these entries was changed, removed or added. It is a
+signed note as defined by C2SP's tlog-checkpoint. Entries before the live
+segment are not read; rollcall log verify reads them. A log that is known to be
+damaged, or to have lost its end, is signed only up to an entry before that,
+given with --at. A log that is being written to is signed as far as it goes now,
+or as far as it is sealed if its writer does not serve it.`,
 		Example: "  rollcall log checkpoint jobs.log --key gpu-west.key > gpu-west.2026-03-01",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

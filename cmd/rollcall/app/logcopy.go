@@ -16,14 +16,16 @@ func newLogCopy(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy FROM TO",
 		Short: "Copy a log to another place, with its chain whole",
-		Long: `Copies the entries of a log, or of a bundle that begins with entry 1, to a new log: a directory, or a
-stream of NATS JetStream (nats://HOST/STREAM). The records are the same, byte for byte, and so are their numbers, their
-chain of hashes and their hash tree, which are compared at the end. Snapshots are not copied: rollcall log snapshot
-makes one of the copy.
+		Long: `Copies the entries of a log, or of a bundle that begins with entry 1, to a new
+log: a directory, or a stream of NATS JetStream (nats://HOST/STREAM). The
+records are the same, byte for byte, and so are their numbers, their chain of
+hashes and their hash tree, which are compared at the end. Snapshots are not
+copied: rollcall log snapshot makes one of the copy.
 
-If TO has the first entries of FROM already, such as after a copy that was interrupted, the rest is appended. If it has
-any others, nothing is.`,
-		Example: `  rollcall log copy /var/lib/rollcall/log "nats://nats-0:4222,nats-1:4222,nats-2:4222/jobs?creds=rollcall.creds"
+If TO has the first entries of FROM already, such as after a copy that was
+interrupted, the rest is appended. If it has any others, nothing is.`,
+		Example: `  rollcall log copy /var/lib/rollcall/log \
+    "nats://nats-0:4222,nats-1:4222,nats-2:4222/jobs?creds=rollcall.creds"
   rollcall log copy nats://localhost:4222/jobs jobs.log`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

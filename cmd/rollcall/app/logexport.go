@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/termwidth"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundles"
 	"github.com/rollcall-sched/rollcall/replay/history"
@@ -30,24 +30,31 @@ func newLogExport(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export LOG --out FILE",
 		Short: "Write a range of a log to one file, the incident bundle",
-		Long: `Writes the entries of a range, the state that they begin from, the configuration, and the place of both in the log's
-chain and hash tree to one compressed file. replay, explain, log cat and log info read the file as it is, and log import
-makes a log of it.
+		Long: `Writes the entries of a range, the state that they begin from, the
+configuration, and the place of both in the log's chain and hash tree to one
+compressed file. replay, explain, log cat and log info read the file as it is,
+and log import makes a log of it.
 
-The file begins behind the newest snapshot that is old enough, hence somewhat before --from, or with entry 1 if there is
-no such snapshot. The snapshot is compared with the state that the entries make, from the log's first entry on, with
-archived ones, or from the first snapshot on if earlier entries are not found. This takes most of the time for a
-large log. If the state differs, the snapshot is named, and the exit code is 4. If entries are damaged, export says that it
-has not compared.
+The file begins behind the newest snapshot that is old enough, hence somewhat
+before --from, or with entry 1 if there is no such snapshot. The snapshot is
+compared with the state that the entries make, from the log's first entry on,
+with archived ones, or from the first snapshot on if earlier entries are not
+found. This takes most of the time for a large log. If the state differs, the
+snapshot is named, and the exit code is 4. If entries are damaged, export says
+that it has not compared.
 
-With --out - the bundle is written to standard output, and what is said of it to standard error: the way out of a
-container. If the command fails, what came is no bundle, and no command takes it for one.
+With --out - the bundle is written to standard output, and what is said of it to
+standard error: the way out of a container. If the command fails, what came is
+no bundle, and no command takes it for one.
 
-With --to the whole range must be there. With --up-to the file ends before the damage if the log is damaged before that
-entry: it carries what is good, and says why it ends there.`,
-		Example: `  rollcall log export jobs.db --out incident.bundle --from 2026-01-03T13:30:00Z --to 2026-01-03T14:30:00Z
+With --to the whole range must be there. With --up-to the file ends before the
+damage if the log is damaged before that entry: it carries what is good, and
+says why it ends there.`,
+		Example: `  rollcall log export jobs.db --out incident.bundle \
+    --from 2026-01-03T13:30:00Z --to 2026-01-03T14:30:00Z
   rollcall log export damaged.db --up-to 4710 --out good.bundle
-  kubectl exec rollcall-0 -- rollcall log export /var/lib/rollcall/log --from -2h --out - > incident.bundle`,
+  kubectl exec rollcall-0 -- rollcall log export /var/lib/rollcall/log \
+    --from -2h --out - > incident.bundle`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := x.check(); err != nil {
@@ -83,7 +90,7 @@ func (x *export) check() error {
 		return usageError{errors.New("--to and --up-to exclude each other")}
 	}
 	if x.file == "-" {
-		if term.IsTerminal(int(os.Stdout.Fd())) {
+		if termwidth.IsTerminal(os.Stdout) {
 			return usageError{errors.New("--out - writes a compressed file, and standard output is a terminal: " +
 				"name a file, or redirect the output")}
 		}

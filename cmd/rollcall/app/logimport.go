@@ -16,9 +16,11 @@ func newLogImport(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE --log DIR",
 		Short: "Make a log from an incident bundle",
-		Long: `Makes a new log of the entries and the snapshot of a bundle (log export). The bundle is checked from end to end before,
-and the log's chain and hash tree are compared with it after: the log appears whole, or not at all. A bundle that begins
-later than with entry 1 becomes a log that does: its entries keep their numbers.`,
+		Long: `Makes a new log of the entries and the snapshot of a bundle (log export). The
+bundle is checked from end to end before, and the log's chain and hash tree are
+compared with it after: the log appears whole, or not at all. A bundle that
+begins later than with entry 1 becomes a log that does: its entries keep their
+numbers.`,
 		Example: "  rollcall log import incident.bundle --log incident.log",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -16,16 +16,19 @@ func newLogIndex(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "index LOG",
 		Short: "Write the index by which explain and log info read a long log fast",
-		Long: `Reads the entries that no part of the log's index is of, and writes the parts that are missing to the directory index
-in that of the log. A scheduler that writes a log writes its index by itself; this is for logs from before there was one,
-for those of rollcall bench, and for parts that were lost.
+		Long: `Reads the entries that no part of the log's index is of, and writes the parts
+that are missing to the directory index in that of the log. A scheduler that
+writes a log writes its index by itself; this is for logs from before there was
+one, for those of rollcall bench, and for parts that were lost.
 
-No command needs an index: the answers are the same without one, and take longer. Commands that only read a log never
-write to its directory; what is not indexed they read. A part that is damaged, or of another log, is told and not used.
-The index can be removed at any time. It takes about 13 bytes an entry.
+No command needs an index: the answers are the same without one, and take
+longer. Commands that only read a log never write to its directory; what is not
+indexed they read. A part that is damaged, or of another log, is told and not
+used. The index can be removed at any time. It takes about 13 bytes an entry.
 
-explain also needs the state near the entry that it is asked about. Of a log whose snapshots are far apart
---snapshot-every writes more of them. Then nobody may be writing to the log.`,
+explain also needs the state near the entry that it is asked about. Of a log
+whose snapshots are far apart --snapshot-every writes more of them. Then nobody
+may be writing to the log.`,
 		Example: "  rollcall log index jobs.db\n  rollcall log index jobs.db --snapshot-every 50000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

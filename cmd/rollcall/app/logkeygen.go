@@ -28,10 +28,12 @@ func newLogKeygen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen --name NAME --out FILE",
 		Short: "Make the keys that sign and check checkpoints",
-		Long: `Makes a pair of Ed25519 keys for the checkpoints of one log. The private key is written to FILE, which only its owner
-can read. It belongs where rollcall log checkpoint runs. The public key is written to FILE.pub, and printed. Give it to
-everybody who checks. NAME is in every checkpoint; it should say which log of which organisation, like a host name. Use
-one key for one log. Existing files are not overwritten.`,
+		Long: `Makes a pair of Ed25519 keys for the checkpoints of one log. The private key is
+written to FILE, which only its owner can read. It belongs where rollcall log
+checkpoint runs. The public key is written to FILE.pub, and printed. Give it to
+everybody who checks. NAME is in every checkpoint; it should say which log of
+which organisation, like a host name. Use one key for one log. Existing files
+are not overwritten.`,
 		Example: "  rollcall log keygen --name rollcall.example.org/gpu-west --out gpu-west.key",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

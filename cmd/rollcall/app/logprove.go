@@ -10,27 +10,41 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/audit"
 )
 
+const proveHelp = `Prints a proof for rollcall log check, which needs neither the log nor trust in
+the sender.
+
+With --pod, it proves the pod's last placement, in one file: the Decision that
+chose the node, the Decision that released the pod from Permit if it waited
+there for its gang, and the result of the bind if the log has it. Of several
+pods that had the name, --uid says which.
+
+With --seq, it proves that the entry is in the log of a checkpoint, and contains
+the entry: give it only to those who may see that. With --from and --to, it
+proves that the first A entries of the log of B entries are those of the log
+when it had A: nothing was changed, removed or put between them. The numbers are
+those of checkpoints; with --checkpoint they are taken from there, the log is
+compared with the checkpoints, and the proof carries them. If the log is known
+to be damaged, or to have lost its end, nothing is proven against its last
+entry: give the number of entries.`
+
 func newLogProve(registry framework.Registry) *cobra.Command {
 	open := reading{registry: registry}
 	var c audit.Claim
 	var pod, uid string
 	cmd := &cobra.Command{
-		Use:   "prove LOG|BUNDLE (--pod NS/NAME | --seq N | --from A --to B)",
-		Short: "Prove a placement, an entry, or that a log only grew, to somebody without the log",
-		Long: `Prints a proof for rollcall log check, which needs neither the log nor trust in the sender.
+		Use: "prove LOG|BUNDLE (--pod NS/NAME | --seq N | --from A --to B)",
 
-With --pod, it proves the pod's last placement, in one file: the Decision that chose the node, the Decision that released
-the pod from Permit if it waited there for its gang, and the result of the bind if the log has it. Of several pods that
-had the name, --uid says which.
+		DisableFlagsInUseLine: true, // the line would be too long
 
-With --seq, it proves that the entry is in the log of a checkpoint, and contains the entry: give it only to those who
-may see that. With --from and --to, it proves that the first A entries of the log of B entries are those of the log when it
-had A: nothing was changed, removed or put between them. The numbers are those of checkpoints; with --checkpoint they
-are taken from there, the log is compared with the checkpoints, and the proof carries them. If the log is known to be
-damaged, or to have lost its end, nothing is proven against its last entry: give the number of entries.`,
-		Example: `  rollcall log prove jobs.log --pod default/job-17-0 --checkpoint gpu-west.2026-03-01 > placement.proof
-  rollcall log prove jobs.log --seq 4711 --checkpoint gpu-west.2026-03-01 > entry.proof
-  rollcall log prove jobs.log --checkpoint gpu-west.2026-02-01 --checkpoint gpu-west.2026-03-01 > february.proof`,
+		Short: "Prove placements, entries or growth to somebody without the log",
+		Long:  proveHelp,
+		Example: `  rollcall log prove jobs.log --pod default/job-17-0 \
+    --checkpoint gpu-west.2026-03-01 > placement.proof
+  rollcall log prove jobs.log --seq 4711 \
+    --checkpoint gpu-west.2026-03-01 > entry.proof
+  rollcall log prove jobs.log \
+    --checkpoint gpu-west.2026-02-01 --checkpoint gpu-west.2026-03-01 \
+    > february.proof`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range []string{"seq", "size", "from", "to"} {

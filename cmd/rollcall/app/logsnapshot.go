@@ -18,10 +18,12 @@ func newLogSnapshot(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot LOG [--at SEQ]",
 		Short: "Write a snapshot of the state after an entry beside a log",
-		Long: `Reads the log from the newest snapshot before the entry on, or from its first entry, and writes the state after that
-entry to the log's directory, or to the bucket beside the log's stream. No command needs a snapshot: it saves reading,
-and allows the entries before it to be archived. A scheduler that writes a log writes snapshots by itself. A log in a
-stream of NATS JetStream may have a writer meanwhile.`,
+		Long: `Reads the log from the newest snapshot before the entry on, or from its first
+entry, and writes the state after that entry to the log's directory, or to the
+bucket beside the log's stream. No command needs a snapshot: it saves reading,
+and allows the entries before it to be archived. A scheduler that writes a log
+writes snapshots by itself. A log in a stream of NATS JetStream may have a
+writer meanwhile.`,
 		Example: "  rollcall log snapshot jobs.db --at 2000000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

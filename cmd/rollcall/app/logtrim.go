@@ -17,17 +17,21 @@ func newLogTrim(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trim nats://HOST/STREAM --before SEQ|AGE --copy LOG",
 		Short: "Take old entries out of a log's stream that a copy has",
-		Long: `Takes old entries of a log in NATS JetStream out of its stream, for good. What goes must stand in a copy of
-the log, which "rollcall log copy" makes and continues, in a directory or in another stream, and a snapshot must stand for it.
-The copy is read, and its chain is compared with the log's; the snapshot is compared with the state that the entries make. If
-anything differs, nothing is taken out. The log begins then with a later entry; its numbers, its chain and its hash tree stay.
-The copy has all entries: ask it what was before.
+		Long: `Takes old entries of a log in NATS JetStream out of its stream, for good. What
+goes must stand in a copy of the log, which "rollcall log copy" makes and
+continues, in a directory or in another stream, and a snapshot must stand for
+it. The copy is read, and its chain is compared with the log's; the snapshot is
+compared with the state that the entries make. If anything differs, nothing is
+taken out. The log begins then with a later entry; its numbers, its chain and
+its hash tree stay. The copy has all entries: ask it what was before.
 
-A scheduler may have the log open. The user needs the right to update the stream ($JS.API.STREAM.UPDATE.STREAM), which a
-scheduler does not need. The stream is given a limit of messages for a moment, and none again: if the command is broken off in
-between, it says so, and the next one puts that right.`,
+A scheduler may have the log open. The user needs the right to update the stream
+($JS.API.STREAM.UPDATE.STREAM), which a scheduler does not need. The stream is
+given a limit of messages for a moment, and none again: if the command is broken
+off in between, it says so, and the next one puts that right.`,
 		Example: `  rollcall log copy nats://nats-0:4222/jobs /mnt/archive/jobs
-  rollcall log trim nats://nats-0:4222/jobs --before 720h --copy /mnt/archive/jobs`,
+  rollcall log trim nats://nats-0:4222/jobs \
+    --before 720h --copy /mnt/archive/jobs`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {

@@ -17,6 +17,41 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/verify"
 )
 
+const verifyHelp = `Reads every entry of every segment and checks the checksums, the sequence
+numbers, the chain of hashes, the hash tree of checkpoints, that time does not
+go back, that epochs grow by one, and that every entry can be decoded; then the
+structure of each file. Each segment is checked in a process of its own, which
+damaged pages may bring down. If the log is damaged, verify prints the place and
+which entries can still be read; the exit code is then 4. If the log is being
+written to, the last segment's entries are those that its writer serves, and
+everything but the file's structure is checked. If the writer does not serve
+them, the exit code is 1.
+
+Snapshots are checked too. Each must be whole, and of an entry of the log. A
+snapshot that is not is named and never used; the log is whole without it, and
+the exit code is 1. If a snapshot cannot be read, it is not known whether the
+log had more entries: the log is not called whole, and the exit code is 1. That
+the bucket beside a log in NATS JetStream cannot be read says nothing about the
+log: it is called whole, its snapshots not checked, and the exit code is 1. If
+the log's first entries are not there, the exit code is 4 if all snapshots that
+could stand for them are bad, and 1 if there are none: the entries are checked,
+but no state can be made from them. rollcall replay checks whether a snapshot's
+state is the one that the entries make.
+
+A log that was written anew from some entry on, or cut short, is whole in
+itself. Only a signed checkpoint that was kept elsewhere shows it: with
+--checkpoint and --key the log is compared with the checkpoint, and there is a
+report whatever comes of that. If the log does not match, the exit code is 4,
+and verify says in which way: it ends before the checkpoint (EndsBefore, in -o
+json), or it has another history (AnotherHistory). If it cannot be compared,
+verify says why: entries are not there (Absent: archived, or before the
+beginning of a bundle), the log is damaged (Damaged), the system cannot read it
+(Unreadable), a newer version of rollcall wrote it (Newer), it was written
+before the first release (Older), or its writer has not told as much
+(BeingWritten). Checkpoints of the entries before that are compared all the
+same. The exit code is 4 with damage, or if what is compared does not match, and
+else 1.`
+
 func newLogVerify(registry framework.Registry) *cobra.Command {
 	open := reading{registry: registry}
 	var out output
@@ -24,32 +59,11 @@ func newLogVerify(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify LOG|BUNDLE",
 		Short: "Check every byte of a log that readers rely on",
-		Long: `Reads every entry of every segment and checks the checksums, the sequence numbers, the chain of hashes, the hash tree
-of checkpoints, that time does not go back, that epochs grow by one, and that every entry can be decoded; then the
-structure of each file. Each segment is checked in a process of its own, which damaged pages may bring down. If the log
-is damaged, verify prints the place and which entries can still be read; the exit code is then 4. If the log is being
-written to, the last segment's entries are those that its writer serves, and everything but the file's structure is
-checked. If the writer does not serve them, the exit code is 1.
-
-Snapshots are checked too. Each must be whole, and of an entry of the log. A snapshot that is not is named and never
-used; the log is whole without it, and the exit code is 1. If a snapshot cannot be read, it is not known whether the log
-had more entries: the log is not called whole, and the exit code is 1. That the bucket beside a log in NATS JetStream
-cannot be read says nothing about the log: it is called whole, its snapshots not checked, and the exit code is 1. If the log's first entries are not there, the
-exit code is 4 if all snapshots that could stand for them are bad, and 1 if there are none: the entries are checked, but
-no state can be made from them. rollcall replay checks whether a snapshot's state is the one that the entries make.
-
-A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed checkpoint that was kept
-elsewhere shows it: with --checkpoint and --key the log is compared with the checkpoint, and there is a report whatever
-comes of that. If the log does not match, the exit code is 4, and verify says in which way: it ends before the checkpoint
-(EndsBefore, in -o json), or it has another history (AnotherHistory). If it cannot be compared, verify says why: entries
-are not there (Absent: archived, or before the beginning of a bundle), the log is damaged (Damaged), the system cannot
-read it (Unreadable), a newer version of rollcall wrote it (Newer), it was written before the first release (Older), or
-its writer has not told as much (BeingWritten).
-Checkpoints of the entries before that are compared all the same. The exit code is 4 with damage, or if what is compared
-does not match, and else 1.`,
+		Long:  verifyHelp,
 		Example: `  rollcall log verify jobs.log
   rollcall log verify jobs.log -o json | jq .damage
-  rollcall log verify jobs.log --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,
+  rollcall log verify jobs.log \
+    --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/termwidth"
 )
 
 // plainf is fmt.Fprintf for people: texts, errors and what else has a String method are escaped by eventlog.Plain. They
@@ -31,6 +32,14 @@ func plainf(w io.Writer, format string, args ...any) (int, error) {
 		}
 	}
 	return fmt.Fprintf(w, format, plain...)
+}
+
+// sayf is plainf for notes and errors: the text is wrapped for a terminal.
+func sayf(stderr io.Writer, format string, args ...any) {
+	_ = termwidth.Fit(stderr, func(w io.Writer) error { // that nothing can be said cannot be said either
+		_, err := plainf(w, format, args...)
+		return err
+	})
 }
 
 // ownText is text that the program has made, of several lines perhaps.

@@ -36,23 +36,30 @@ func newReplay(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay LOG|BUNDLE",
 		Short: "Decide a log again and report whether every decision is the same",
-		Long: `Applies the log's inputs to a new scheduler, lets it decide, and compares every decision with the recorded one. Prints
-"identical", or the first divergences: a decision that is missing, extra, or different, with its sequence number, its
-pod and the first field that differs. The exit code is then 3. The recorded decision is applied in any case, so that one
-divergence does not become many.
+		Long: `Applies the log's inputs to a new scheduler, lets it decide, and compares every
+decision with the recorded one. Prints "identical", or the first divergences: a
+decision that is missing, extra, or different, with its sequence number, its pod
+and the first field that differs. The exit code is then 3. The recorded decision
+is applied in any case, so that one divergence does not become many.
 
-An epoch is decided by the rules of the behaviour that it records (log info shows it). If this version does not keep
-those rules, decisions that differ by them are not divergences: replay lists them apart, with the rules that changed,
-and the exit code is 5. An epoch of a behaviour that only newer versions know is an error.
+An epoch is decided by the rules of the behaviour that it records (log info
+shows it). If this version does not keep those rules, decisions that differ by
+them are not divergences: replay lists them apart, with the rules that changed,
+and the exit code is 5. An epoch of a behaviour that only newer versions know is
+an error.
 
-Replay decides everything again from the first entry on. With --from it begins with the newest snapshot of that entry,
-or of an earlier one, and takes it as it is. A bundle, and a log whose first entries were archived and are not there,
-begin with their first snapshot. Replay compares each snapshot of the log that it passes with the state that the entries
-make. If they differ, it names the snapshot, and the exit code is 4.
+Replay decides everything again from the first entry on. With --from it begins
+with the newest snapshot of that entry, or of an earlier one, and takes it as it
+is. A bundle, and a log whose first entries were archived and are not there,
+begin with their first snapshot. Replay compares each snapshot of the log that
+it passes with the state that the entries make. If they differ, it names the
+snapshot, and the exit code is 4.
 
---parallel decides the parts between snapshots at the same time, on all cores. The report is the same: each part has to
-end with the state that the next one's snapshot has, or else the rest is decided again in one part. A log whose epochs
-have different feature gates, which are one for the whole process, is decided in one part.`,
+--parallel decides the parts between snapshots at the same time, on all cores.
+The report is the same: each part has to end with the state that the next one's
+snapshot has, or else the rest is decided again in one part. A log whose epochs
+have different feature gates, which are one for the whole process, is decided in
+one part.`,
 		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db " +
 			"--parallel\n  rollcall replay jobs.db --classes off\n  rollcall replay incident.bundle -o json | " +
 			"jq .identical",

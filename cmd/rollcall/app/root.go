@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/internal/termwidth"
+	"github.com/rollcall-sched/rollcall/internal/termwidth/clihelp"
 )
 
 // NewCommand returns the program's root command, with all others below it. Run executes it. If the options are wrong,
@@ -16,12 +19,16 @@ func NewCommand(options ...Option) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rollcall",
 		Short: "A gang scheduler for Kubernetes that can be rewound",
-		Long: `Rollcall places groups of pods all together or not at all, and writes every input and
-every decision to one durable log. The log alone rebuilds the scheduler's state, and
-deciding it again gives the same decisions, bit for bit.
+		Long: `Rollcall places groups of pods all together or not at all, and writes every
+input and every decision to one durable log. The log alone rebuilds the
+scheduler's state, and deciding it again gives the same decisions, bit for bit.
 
-Exit codes: 0 done, 1 failed, 2 bad usage, 3 replay diverged, 4 log damaged,
-or not what a kept checkpoint has signed, 5 replay differs only by rules that were changed.`,
+Text on a terminal is wrapped, and tables are cut, to the terminal's width, or
+to COLUMNS if that is set. Elsewhere nothing is: pipe tables to see all of them.
+
+Exit codes: 0 done, 1 failed, 2 bad usage, 3 replay diverged, 4 log damaged, or
+not what a kept checkpoint has signed, 5 replay differs only by rules that were
+changed.`,
 		Example: `  rollcall demo
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
   rollcall replay jobs.db
@@ -37,6 +44,7 @@ or not what a kept checkpoint has signed, 5 replay differs only by rules that we
 	root.AddCommand(newDemo(registry), newSimulate(registry), newRun(registry), newReplay(registry),
 		newExplain(registry), newAudit(registry), newLog(registry), newBench(), newVersion(compiled))
 	helpWithArgs(root)
+	clihelp.Install(root)
 	if err != nil {
 		refuse(root, err)
 	}
@@ -74,12 +82,12 @@ func (o *output) check() error {
 	return nil
 }
 
-// write prints facts as JSON, or as text does.
+// write prints facts as JSON, or as text does, which is fitted to a terminal.
 func (o *output) write(w io.Writer, facts any, text func(io.Writer) error) error {
 	if o.format == "json" {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(facts)
 	}
-	return text(w)
+	return termwidth.Fit(w, text)
 }

@@ -50,24 +50,33 @@ func newRun(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --log DIR|nats://HOST/STREAM",
 		Short: "Schedule the pods of a Kubernetes cluster",
-		Long: `Schedule the pods of a Kubernetes cluster, beside kube-scheduler or in its place. Every event that
-scheduling reads and every decision is in the log before anything is asked of the cluster, so that all other commands
-work on the log: "rollcall explain DIR pod NS/NAME" beside the running scheduler, "rollcall replay DIR" at any time.
+		Long: `Schedule the pods of a Kubernetes cluster, beside kube-scheduler or in its
+place. Every event that scheduling reads and every decision is in the log before
+anything is asked of the cluster, so that all other commands work on the log:
+"rollcall explain DIR pod NS/NAME" beside the running scheduler, "rollcall
+replay DIR" at any time.
 
-The flags mean what they mean for kube-scheduler; --config takes the same KubeSchedulerConfiguration. Without it, pods
-whose spec.schedulerName is rollcall are scheduled, beside kube-scheduler. To run in its place, name default-scheduler
-in a profile: the lease is kube-scheduler's then, unless you name one, so that the two never schedule at the same time.
+The flags mean what they mean for kube-scheduler; --config takes the same
+KubeSchedulerConfiguration. Without it, pods whose spec.schedulerName is
+rollcall are scheduled, beside kube-scheduler. To run in its place, name
+default-scheduler in a profile: the lease is kube-scheduler's then, unless you
+name one, so that the two never schedule at the same time.
 
-The log is a directory of files that one scheduler writes at a time. It must outlive the process: in a cluster, put it
-on a persistent volume. It is kept within --retain-size: of what is older the oldest files go, once a snapshot that was
-compared with the entries stands for them. With --log nats://HOST/STREAM it is a stream of NATS JetStream, which is kept
-whole, and survives the loss of a machine. Start two or more with that log: one leads, the others follow the log, have its
-state ready, and take over within a second or two when the leader is gone (docs/HA.md). With --log memory nothing is kept:
-it is for trying things out.
+The log is a directory of files that one scheduler writes at a time. It must
+outlive the process: in a cluster, put it on a persistent volume. It is kept
+within --retain-size: of what is older the oldest files go, once a snapshot that
+was compared with the entries stands for them. With --log nats://HOST/STREAM it
+is a stream of NATS JetStream, which is kept whole, and survives the loss of a
+machine. Start two or more with that log: one leads, the others follow the log,
+have its state ready, and take over within a second or two when the leader is
+gone (docs/HA.md). With --log memory nothing is kept: it is for trying things
+out.
 
-On SIGTERM nothing more is decided; the binds that are under way are waited for, and the log is closed. A second signal
-ends the process at once; that loses nothing either: the next start asks the API server what came of them.`,
-		Example: `  rollcall run --kubeconfig ~/.kube/config --config scheduler.yaml --log /var/lib/rollcall/log
+On SIGTERM nothing more is decided; the binds that are under way are waited for,
+and the log is closed. A second signal ends the process at once; that loses
+nothing either: the next start asks the API server what came of them.`,
+		Example: `  rollcall run --kubeconfig ~/.kube/config --config scheduler.yaml \
+    --log /var/lib/rollcall/log
   rollcall explain /var/lib/rollcall/log pod default/trainer-0
   rollcall run --kubeconfig ~/.kube/config --log memory --leader-elect=false`,
 		Args: cobra.NoArgs,

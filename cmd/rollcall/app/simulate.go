@@ -41,61 +41,85 @@ type simulation struct {
 	out             output
 }
 
+const simulateHelp = `Schedules a workload on a virtual cluster whose clock jumps from event to event.
+A pod starts when it is bound and ends after its duration. With --log every
+input and every decision goes to a log that replay, explain and log read.
+
+Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb"
+trace as CSV) or from a shape such as 16x16cpu or 5000x96cpu,768Gi,8gpu.
+Workloads come from Kubernetes YAML (the annotations rollcall.dev/arrival and
+rollcall.dev/duration give virtual times), the pods of the openb trace, the
+Standard Workload Format (a job of N processors is a gang of N pods), or the
+output of rollcall log cat. The reader is chosen by the file's content. --nodes
+and --workload may be given several times. Of a directory, the files that end in
+.yaml, .yml, .json, .jsonl, .csv or .swf are read, by name; each of these may
+also end in .gz. The Kubernetes objects of all files belong together.
+docs/guides/simulating.md has all annotations. Feature gates are in the log:
+replay and explain take them from there.
+
+HTTP extenders of the configuration are asked, each question while the virtual
+clock stands: their servers have to be there. They are told of pods and nodes as
+the workload has them. What they answer goes to the log, so that replay and
+explain need no server. Another run of the same simulation comes to the same end
+only if they answer the same; with --resume, what the log has of their answers
+is taken from there. bindVerb is not called.
+
+If the process ended before the simulation did (it was killed, the disk was
+full), the same command with --resume goes on behind the last entry of the log,
+and comes to the same end. With --effects each bind is reported when the virtual
+cluster carries it out, after its decision is on the disk. Without --effects,
+the simulation waits for the disk only at its end.
+
+Pods that are preempted, lost with their node, or evicted because their gang
+fell below its minimum come again at once and from their start, as --requeue
+says. With "owned", those do that a controller owns: the pods of Jobs and of
+what has replicas, and pods with a controller among their ownerReferences. They
+have a new UID, and the name that their controller would give them. With "all",
+the others come again too, under their names; the pods of traces are among
+these. With "none", none do. The summary says what became of them.
+
+--report writes a CSV file with a line for each group: its name, how many of its
+pods came, when the first of them was submitted, when its minimum was there
+(complete), when its minimum was on nodes for the first time (placed), when it
+had completed (finished), the number of attempts, its outcome, when the last pod
+was gone however it went (ended), its priority, how often its pods were
+preempted, lost with a node and evicted with their gang, how often one came
+again, what preempted them, and for how many GPU-seconds they had run then.
+Times are seconds since the start of the simulation, with up to nine decimals;
+what did not happen is empty. --report-pods adds a line for each pod without a
+group. --plot draws utilisation and queue length over time as an SVG file. Both
+files appear under their names when they are whole.
+
+An outcome is completed, running, preempted, lost (with a node), evicted (with
+its gang), failed (cut short by its own activeDeadlineSeconds), withdrawn
+(deleted at a deadline), pending (never placed), pending again, or not arrived.
+
+A pod declares by activeDeadlineSeconds or by the annotation
+rollcall.dev/duration how long it will use its resources; --queue-policy
+Backfill plans with that. Jobs of the Standard Workload Format declare their
+requested time (or else their run time) and run for their run time.`
+
 func newSimulate(registry framework.Registry) *cobra.Command {
 	s := simulation{
 		report: target{flag: "--report"}, plot: target{flag: "--plot"},
 		keep: keeping{reading: reading{registry: registry}},
 	}
 	cmd := &cobra.Command{
-		Use:   "simulate --nodes FILE|DIR|SHAPE --workload FILE|DIR [--log DIR]",
+		Use: "simulate --nodes FILE|DIR|SHAPE --workload FILE|DIR [--log DIR]",
+
+		DisableFlagsInUseLine: true, // the line would be too long
+
 		Short: "Schedule a workload on a virtual cluster in virtual time",
-		Long: `Schedules a workload on a virtual cluster whose clock jumps from event to event. A pod starts when it is bound and
-ends after its duration. With --log every input and every decision goes to a log that replay, explain and log read.
-
-Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" trace as CSV) or from a shape such as
-16x16cpu or 5000x96cpu,768Gi,8gpu. Workloads come from Kubernetes YAML (the annotations rollcall.dev/arrival and
-rollcall.dev/duration give virtual times), the pods of the openb trace, the Standard Workload Format (a job of N
-processors is a gang of N pods), or the output of rollcall log cat. The reader is chosen by the file's content.
---nodes and --workload may be given several times. Of a directory, the files that end in .yaml, .yml, .json, .jsonl,
-.csv or .swf are read, by name; each of these may also end in .gz. The Kubernetes objects of all files belong together.
-docs/guides/simulating.md has all annotations. Feature gates are in the log: replay and explain take them from there.
-
-HTTP extenders of the configuration are asked, each question while the virtual clock stands: their servers have to be
-there. They are told of pods and nodes as the workload has them. What they answer goes to the log, so that replay and
-explain need no server. Another run of the same simulation comes to the same end only if they answer the same; with
---resume, what the log has of their answers is taken from there. bindVerb is not called.
-
-If the process ended before the simulation did (it was killed, the disk was full), the same command with --resume goes
-on behind the last entry of the log, and comes to the same end. With --effects each bind is reported when the virtual
-cluster carries it out, after its decision is on the disk. Without --effects, the simulation waits for the disk only at
-its end.
-
-Pods that are preempted, lost with their node, or evicted because their gang fell below its minimum come again at once
-and from their start, as --requeue says. With "owned", those do that a controller owns: the pods of Jobs and of what has
-replicas, and pods with a controller among their ownerReferences. They have a new UID, and the name that their controller would give them. With
-"all", the others come again too, under their names; the pods of traces are among these. With "none", none do. The
-summary says what became of them.
-
---report writes a CSV file with a line for each group: its name, how many of its pods came, when the first of them was
-submitted, when its minimum was there (complete), when its minimum was on nodes for the first time (placed), when it had
-completed (finished), the number of attempts, its outcome, when the last pod was gone however it went (ended), its
-priority, how often its pods were preempted, lost with a node and evicted with their gang, how often one came again,
-what preempted them, and for how many GPU-seconds they had run then. Times are seconds since the start of the
-simulation, with up to nine decimals; what did not happen is empty. --report-pods adds a line for each pod without a
-group. --plot draws utilisation and queue length over time as an SVG file. Both files appear under their names when they
-are whole.
-
-An outcome is completed, running, preempted, lost (with a node), evicted (with its gang), failed (cut short by its own
-activeDeadlineSeconds), withdrawn (deleted at a deadline), pending (never placed), pending again, or not arrived.
-
-A pod declares by activeDeadlineSeconds or by the annotation rollcall.dev/duration how long it will use its resources;
---queue-policy Backfill plans with that. Jobs of the Standard Workload Format declare their requested time (or else
-their run time) and run for their run time.`,
+		Long:  simulateHelp,
 		Example: `  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db --resume
-  rollcall simulate --nodes 16x16cpu --workload jobs.swf --report jobs.csv --plot jobs.svg
-  rollcall simulate --nodes nodes.yaml --workload pods.yaml --config scheduler.yaml -o json
-  kubectl get pods -A -o yaml | rollcall simulate --nodes nodes.yaml --workload manifests/ --workload - --until 1d`,
+  rollcall simulate --nodes 16x16cpu --workload jobs.swf \
+    --report jobs.csv --plot jobs.svg
+  rollcall simulate --nodes nodes.yaml --workload pods.yaml \
+    --config scheduler.yaml -o json
+  kubectl get pods -A -o yaml | \
+    rollcall simulate --nodes nodes.yaml --workload manifests/ --workload - \
+    --until 1d`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer headroom.Keep()()
@@ -154,7 +178,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, note := range slices.Concat(work.Notes, work.Unoffered(nodes)) {
-		plainf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", strings.Join(s.workload, ", "), note)
+		sayf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", strings.Join(s.workload, ", "), note)
 	}
 	requeue, err := sim.ParseRequeue(s.requeue)
 	if err != nil {
@@ -212,7 +236,7 @@ func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summar
 	if s.report.path != "" {
 		rows := cluster.Report()
 		if len(rows) == 0 && !s.reportPods {
-			plainf(cmd.ErrOrStderr(),
+			sayf(cmd.ErrOrStderr(),
 				"rollcall: the report has no line: no pod is in a group; --report-pods adds a line for each pod\n")
 		}
 		if err := s.report.write(cmd.OutOrStdout(),

@@ -59,8 +59,10 @@ func countArgs(given []string) string {
 	return fmt.Sprintf("%d arguments were", len(given))
 }
 
+// firstExample returns a command's first example, in one line.
 func firstExample(cmd *cobra.Command) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+	whole := strings.ReplaceAll(strings.TrimSpace(cmd.Example), " \\\n    ", " ")
+	first, _, _ := strings.Cut(whole, "\n")
 	return first
 }
 

@@ -34,7 +34,7 @@ func newVersion(compiled compiledIn) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version of the binary, of the log format and of kube-scheduler's plugins",
+		Short:   "Print the versions of the binary, of the log format and of the plugins",
 		Example: "  rollcall version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -32,6 +32,7 @@ type page struct {
 }
 
 // table writes rows in aligned columns, without those columns that are empty; nothing if there is no row.
+// Headings begin with a word in capital letters: by them a terminal's writer knows a table, and cuts it.
 func (p *page) table(heading []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
