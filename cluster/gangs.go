@@ -18,6 +18,7 @@ type Gangs struct {
 	composites map[types.NamespacedName]*Composite
 	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other
 
+	ended     endedGangs
 	fallen    map[*Group]bool // had their minimum, lost it, and want the rest evicted
 	restoring bool            // State.Restore is under way
 
@@ -194,8 +195,9 @@ func (gs *Gangs) join(p *Pod) {
 
 func (gs *Gangs) joinNamed(p *Pod, name types.NamespacedName) {
 	p.Group = gs.at(name)
-	p.Group.members[p.Object.UID] = p
 	p.facts = factsOf(p.Object, p.Group)
+	gs.ended.join(p)
+	p.Group.members[p.Object.UID] = p
 	p.Group.enroll(p)
 	gs.tally(p, +1)
 	gs.realign(p.Group)
@@ -207,6 +209,7 @@ func (gs *Gangs) leave(p *Pod) {
 		return
 	}
 	gs.record.note(RoomFreed)
+	gs.ended.note(p)
 	gs.tally(p, -1)
 	p.Group.strike(p)
 	p.Group.miss(p)

@@ -33,6 +33,8 @@ type Group struct {
 	own        census[own]
 	priorities census[int32]
 	schedulers census[string]
+	// controllers are the UIDs of the members' controllers, "" for none.
+	controllers census[types.UID]
 
 	// away counts the members that the gang needs (see Pod.needed), and that have no node or are leaving it.
 	// counts.Missing counts the members among them that will have none again.
@@ -158,7 +160,7 @@ func (g *Group) Gang() gang.Gang {
 func (g *Group) known() gang.Gang {
 	t := g.asked()
 	terms := gang.Terms{Declared: g.Declared(), Min: max(1, t.min), Policy: t.policy, NonStrict: t.mode == NonStrict,
-		Lasting: len(g.declarations) > 0}
+		Lasting: len(g.declarations) > 0 || isControlled(g)}
 	return gang.Gang{Terms: terms, Counts: g.counts}
 }
 

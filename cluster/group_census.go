@@ -12,6 +12,8 @@ type facts struct {
 	priority  int32
 	scheduler string
 	parts     memberParts
+	// controller is the UID of its controller, "" for none.
+	controller types.UID
 }
 
 // census counts members by the value of one fact, and knows two that a message about a contradiction can name.
@@ -34,6 +36,8 @@ func termsFact(p *Pod) (terms, bool)      { return p.facts.terms, p.facts.terms 
 func ownFact(p *Pod) (own, bool)          { return p.facts.own, p.facts.own != own{} }
 func priorityFact(p *Pod) (int32, bool)   { return p.facts.priority, true }
 func schedulerFact(p *Pod) (string, bool) { return p.facts.scheduler, true }
+
+func controllerFact(p *Pod) (types.UID, bool) { return p.facts.controller, true }
 
 func (c *census[T]) add(p *Pod, of fact[T]) {
 	value, ok := of(p)

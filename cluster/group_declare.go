@@ -230,6 +230,7 @@ func (gs *Gangs) declare(res eventlog.Resource, obj eventlog.Object) error {
 	gs.record.note(RoomFreed)
 	g := gs.at(name)
 	g.judged = false
+	gs.ended.take(name)
 	another := func(old declaration) bool { return old.resource == res && old.uid != d.uid }
 	if slices.ContainsFunc(g.declarations, another) {
 		g.counts.Succeeded = 0 // they were members of another gang of that name

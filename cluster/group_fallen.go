@@ -139,7 +139,7 @@ func (gs *Gangs) appendState(dst []byte) []byte {
 			dst = canonical.AppendString(dst, domain)
 		}
 	}
-	return dst
+	return gs.ended.appendState(dst)
 }
 
 // restore reads what appendState wrote; pods, nodes and objects are there already.
@@ -166,5 +166,5 @@ func (gs *Gangs) restore(r *canonical.Reader) error {
 		}
 		gs.judgeFallen(g)
 	}
-	return r.Err()
+	return gs.ended.restore(r)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
@@ -13,6 +14,9 @@ func factsOf(pod *v1.Pod, g *Group) facts {
 	f.terms, f.fault = termsOf(pod, g.Key())
 	f.own = ownOf(pod.Annotations)
 	f.parts = partsOf(pod)
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		f.controller = owner.UID
+	}
 	return f
 }
 
@@ -25,6 +29,7 @@ func (g *Group) enroll(p *Pod) {
 	g.own.add(p, ownFact)
 	g.priorities.add(p, priorityFact)
 	g.schedulers.add(p, schedulerFact)
+	g.controllers.add(p, controllerFact)
 }
 
 // strike counts them out.
@@ -36,6 +41,7 @@ func (g *Group) strike(p *Pod) {
 	g.own.remove(p, ownFact)
 	g.priorities.remove(p, priorityFact)
 	g.schedulers.remove(p, schedulerFact)
+	g.controllers.remove(p, controllerFact)
 }
 
 // Refusal returns the contradiction between the gang's members and its object, naming both sides, "" for none. A gang

@@ -30,8 +30,8 @@ type Terms struct {
 	// NonStrict: members that wait on nodes stay there until their deadline when others find no node. Otherwise they
 	// are released.
 	NonStrict bool
-	// Lasting: an object declares the gang. Members that ended well count as long as the object exists, also while no
-	// other member does.
+	// Lasting: an object declares the gang, or controllers made all its members. Members that ended well count as long
+	// as the object exists, or a pod of these controllers comes, also while no other member does.
 	Lasting bool
 }
 
