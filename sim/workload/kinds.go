@@ -347,7 +347,10 @@ func rayJob(row podKind) podKind {
 	return row
 }
 
+// rayNodeType is the label that tells head and worker apart.
+const rayNodeType = "ray.io/node-type"
+
 func rayLabels(node string) map[string]string {
-	return map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "$cluster", "ray.io/node-type": node,
+	return map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "$cluster", rayNodeType: node,
 		"ray.io/group": "$set"}
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -52,6 +53,8 @@ type manifest struct {
 	ended       int
 	endedOwners map[string]int
 	suspended   map[string]int
+	// deleted counts the pods that are being deleted.
+	deleted int
 	// leftOut counts the objects that play no part in scheduling, by kind.
 	leftOut map[string]int
 	// generated counts, by resource and generateName, the objects with a generated name.
@@ -110,6 +113,9 @@ func (m *manifest) finish() error {
 	in.noteUnbindable()
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
+	}
+	if m.deleted > 0 {
+		in.note("%d pods that are being deleted are gone after their grace periods", m.deleted)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.endedOwners)) {
 		in.note("%d %ss that have ended are left out", m.endedOwners[kind], kind)
@@ -318,10 +324,24 @@ func (m *manifest) addPods(s podSource) error {
 	if err := m.finishPod(s.doc, s.pod, ""); err != nil {
 		return err
 	}
-	return m.addPod(s.doc, PodPlan{
+	plan := PodPlan{
 		Namespace: s.pod.Namespace, Name: s.pod.Name, UID: s.pod.UID, Template: s.pod,
 		Arrival: times[ArrivalAnnotation], Duration: times[DurationAnnotation], Controller: ControllerOf(s.pod),
-	})
+	}
+	if s.pod.DeletionTimestamp != nil {
+		m.deleted++
+		plan.Deadline = plan.Arrival + gracePeriod(s.pod)
+	}
+	return m.addPod(s.doc, plan)
+}
+
+// gracePeriod is the time for which a pod that is being deleted may still run, at least a second.
+func gracePeriod(pod *corev1.Pod) time.Duration {
+	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if s := cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds); s != nil {
+		seconds = *s
+	}
+	return time.Duration(min(max(1, seconds), maxSeconds)) * time.Second
 }
 
 // addPod adds a plan.

@@ -398,6 +398,9 @@ func (m *manifest) podOf(d *document, o *podOwner, s *sizedSet, template *corev1
 			path, name, o)
 	}
 	gang.join(s, pod, o.names(s.name, 0, s.first))
+	if s.labels[rayNodeType] == "worker" {
+		pod.Spec.InitContainers = append(slices.Clip(pod.Spec.InitContainers), waiter(&pod.Spec))
+	}
 	setDefaults(pod)
 	own, err := d.times(s.template, template.Annotations, memberAnnotations(pod), DurationAnnotation)
 	if err != nil {

@@ -173,5 +173,25 @@ func submitter() *corev1.PodTemplateSpec {
 	}}
 }
 
+// waiter is the init container with which KubeRay makes a worker wait for its head. Resources that no container of the
+// pod asks for are left out: nodes that are given as a shape may not have them.
+func waiter(spec *corev1.PodSpec) corev1.Container {
+	list := corev1.ResourceList{}
+	for _, each := range []struct {
+		name   corev1.ResourceName
+		amount string
+	}{{corev1.ResourceCPU, "200m"}, {corev1.ResourceMemory, "256Mi"}} {
+		if slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+			_, requested := c.Resources.Requests[each.name]
+			_, limited := c.Resources.Limits[each.name]
+			return requested || limited
+		}) {
+			list[each.name] = resource.MustParse(each.amount)
+		}
+	}
+	return corev1.Container{Name: "wait-gcs-ready",
+		Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}
+}
+
 // mostMembers is the largest minimum.
 const mostMembers = math.MaxInt32

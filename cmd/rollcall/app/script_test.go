@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -40,10 +41,19 @@ func TestMain(m *testing.M) {
 //	explained, placement, jumps, tampered, figures
 //	                             answers compared with a naive reading of log cat; see their comments
 //
-// and the condition [queue-policies]: the plugin Coscheduling has them.
+// and the condition [queue-policies]: the plugin Coscheduling has them. $CORPUS is the directory of the manifests that
+// package sim/workload reads in its tests.
 func TestScripts(t *testing.T) {
+	corpus, err := filepath.Abs("../../../sim/workload/testdata/corpus")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("CORPUS", corpus)
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
 			"samelog": sameLog,
