@@ -20,7 +20,7 @@ const IndexDir = "index"
 // IndexSpan is the number of entries of each part of an index that is written. A reader that needs the index reads the
 // entries after the last part itself. There are fewer than IndexSpan of them, unless the writer was killed or had no
 // pause.
-const IndexSpan = 1 << 15
+const IndexSpan = index.MaxSpan
 
 // keptParts is the largest total size in bytes of the parts that an Index keeps in memory and can read again.
 const keptParts = 256 << 20
@@ -146,15 +146,30 @@ func (x *Index) make(ctx context.Context, first, last uint64) error {
 	if first > last {
 		return nil
 	}
-	return x.log.indexed(ctx, first, last, IndexSpan, func(p *index.Part) error {
+	return x.log.indexed(ctx, first, last, bySpan, func(p *index.Part) error {
 		x.parts = append(x.parts, indexed{Facts: p.Facts, part: p, made: true})
 		x.read += p.Last - p.First + 1
 		return nil
 	})
 }
 
-// indexed reads the entries from first to last, which the log has, and calls add with the index of each span.
-func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func(*index.Part) error) error {
+// bySpan ends the parts of an index that are written: at multiples of IndexSpan.
+func bySpan(b *index.Builder) bool { return b.Range().Last%IndexSpan == 0 || b.Full() }
+
+// makePart makes the part of a range from its entries.
+func makePart(ctx context.Context, s *Source, r index.Range) (p *index.Part, err error) {
+	err = s.indexed(ctx, r.First, r.Last, func(*index.Builder) bool { return false }, func(made *index.Part) error {
+		p = made
+		return nil
+	})
+	return p, err
+}
+
+// indexed reads the entries from first to last, which the log has, and calls add with each part of their index. A part
+// ends where ends says so, and at the last entry.
+func (s *Source) indexed(
+	ctx context.Context, first, last uint64, ends func(*index.Builder) bool, add func(*index.Part) error,
+) error {
 	var b index.Builder
 	next := first
 	for e, err := range s.Read(ctx, first) {
@@ -168,7 +183,7 @@ func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func
 			return err
 		}
 		s.opts.progress("", e.Seq, last)
-		if next = e.Seq + 1; next%span != 1 && e.Seq != last {
+		if next = e.Seq + 1; e.Seq != last && !ends(&b) {
 			continue
 		}
 		hash, err := s.RecordHash(ctx, e.Seq)
@@ -227,11 +242,7 @@ func (x *Index) part(ctx context.Context, p *indexed) (*index.Part, error) {
 	}
 	if err != nil {
 		x.distrust(r, err)
-		err = x.log.indexed(ctx, r.First, r.Last, index.MaxSpan, func(made *index.Part) error {
-			whole = made
-			return nil
-		})
-		if err != nil {
+		if whole, err = makePart(ctx, x.log, r); err != nil {
 			return nil, err
 		}
 		x.read += r.Last - r.First + 1

@@ -67,7 +67,7 @@ func (s *Source) keepIndex(ctx context.Context, done *Indexed) error {
 	next := done.First
 	for _, f := range append(good, index.Facts{First: done.Last + 1, Last: done.Last}) {
 		if next < f.First {
-			if err := s.indexed(ctx, next, f.First-1, IndexSpan, put); err != nil {
+			if err := s.indexed(ctx, next, f.First-1, bySpan, put); err != nil {
 				return err
 			}
 		}
@@ -216,7 +216,7 @@ func (x *indexer) keepUp(parts int, stop chan struct{}) error {
 	return nil
 }
 
-// write writes the part from the next entry to end.
+// write writes the part from the next entry to end, or several if these entries have very many names.
 func (x *indexer) write(end uint64) error {
 	var b index.Builder
 	for e, err := range x.log.Read(context.Background(), x.next) {
@@ -226,16 +226,18 @@ func (x *indexer) write(end uint64) error {
 		if err != nil {
 			return err
 		}
-		if e.Seq == end {
-			break
+		if e.Seq != end && !b.Full() {
+			continue
+		}
+		hash, err := x.log.RecordHash(context.Background(), e.Seq)
+		if err == nil {
+			err = x.dir.Put(b.Part(hash))
+		}
+		if x.next = e.Seq + 1; err != nil || e.Seq == end {
+			return err
 		}
 	}
-	hash, err := x.log.RecordHash(context.Background(), end)
-	if err == nil {
-		err = x.dir.Put(b.Part(hash))
-	}
-	x.next = end + 1
-	return err
+	return nil
 }
 
 // begin finds the first entry that is in no part, as far as the parts follow each other without a gap.
