@@ -109,8 +109,7 @@ func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.F
 	return slices.DeleteFunc(kept, func(f index.Facts) bool {
 		i++
 		if f.Hash != hashes[i] {
-			x.distrust(index.Range{First: f.First, Last: f.Last}, fmt.Errorf("it is not of this log: entry %d is "+
-				"another one here", f.Last))
+			x.distrust(index.Range{First: f.First, Last: f.Last}, index.NotOfThisLog(f.Last))
 		}
 		return f.Hash != hashes[i]
 	}), nil

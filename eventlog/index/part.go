@@ -42,6 +42,10 @@ const (
 // ErrDamaged says that a file is no part, or is incomplete. The caller makes the part again.
 var ErrDamaged = errors.New("it is no whole part of an index")
 
+// ErrWrong says that a part is whole and ends with the right entry, and does not agree with its entries. Readers use
+// such a part, and may answer wrongly.
+var ErrWrong = errors.New("it does not agree with its entries")
+
 // Facts describe the range of a part.
 type Facts struct {
 	// First and Last are the first and the last entry.
@@ -108,15 +112,15 @@ func (b *Builder) Add(e eventlog.Entry) error {
 	return nil
 }
 
-// Join adds the entries of next, which follow the entries of b. b may be empty. Afterwards next may not be used.
+// Join adds the entries of next, which follow the entries of b. b may be empty. next stays as it is.
 func (b *Builder) Join(next *Builder) error {
 	if next.Len() == 0 {
 		return nil
 	}
 	f, g := &b.facts, &next.facts
 	if f.First == 0 {
-		b.facts, b.pairs = next.facts, next.pairs
-		return nil
+		*f = Facts{First: g.First, From: g.From, Last: g.First - 1, Kinds: map[eventlog.Kind]uint64{},
+			Resources: map[eventlog.Resource]uint64{}, Outcomes: map[eventlog.Outcome]uint64{}}
 	}
 	if g.First != f.Last+1 || g.Last-f.First >= MaxSpan {
 		return fmt.Errorf("index entries %d to %d: the part has entries %d to %d", g.First, g.Last, f.First, f.Last)
@@ -220,15 +224,40 @@ func (p *Part) naming(k uint64, at int, key uint64, dst []uint64) ([]uint64, int
 	return dst, at, key
 }
 
-// Sums are hashes of the content of a part: the same sums for the same entries.
-type Sums struct {
+// A Digest stands for the content of a part: the same entries give the same digest.
+type Digest struct {
+	Range
+	// Hash is the hash of the last entry's record.
+	Hash [32]byte
 	// Facts is a hash of the facts, Names one of the names and of the entries that have them.
 	Facts, Names [32]byte
 }
 
-// Sums returns the hashes of the part's content.
-func (p *Part) Sums() Sums {
-	return Sums{Facts: sha256.Sum256(p.head()), Names: sha256.Sum256(p.names)}
+// Digest returns the digest of the part.
+func (p *Part) Digest() Digest {
+	return Digest{Range: Range{p.First, p.Last}, Hash: p.Hash, Facts: sha256.Sum256(p.head()),
+		Names: sha256.Sum256(p.names)}
+}
+
+// Compare returns an error if the content of a part is not the content of the part made of the log's entries of the
+// same range. It wraps ErrWrong if nothing but the entries shows that.
+func (d Digest) Compare(made Digest) error {
+	switch {
+	case d.Hash != made.Hash:
+		return NotOfThisLog(d.Last)
+	case d.Facts != made.Facts && d.Names != made.Names:
+		return fmt.Errorf("%w: its counts or times, and its names", ErrWrong)
+	case d.Facts != made.Facts:
+		return fmt.Errorf("%w: its counts or times", ErrWrong)
+	case d.Names != made.Names:
+		return fmt.Errorf("%w: its names", ErrWrong)
+	}
+	return nil
+}
+
+// NotOfThisLog is the error for a part whose last entry is another one in the log.
+func NotOfThisLog(last uint64) error {
+	return fmt.Errorf("it is not of this log: entry %d is another one here", last)
 }
 
 // Encode returns the part as bytes, the same bytes for the same entries.

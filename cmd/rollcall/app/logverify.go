@@ -38,6 +38,10 @@ cannot be read says nothing about the log: it is called whole, its snapshots not
 exit code is 4 if all snapshots that could stand for them are bad, and 1 if there are none: the entries are checked, but
 no state can be made from them. rollcall replay checks whether a snapshot's state is the one that the entries make.
 
+Each part of the log's index is made again in memory and compared. A part that is damaged, of another log, or does not
+agree with its entries is named, with the command that makes it again; the log is whole without it, and the exit code is 1.
+Only this comparison finds a part that is whole and wrong, such as a forged one: explain and log info use it.
+
 A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed checkpoint that was kept
 elsewhere shows it: with --checkpoint and --key the log is compared with the checkpoint, and there is a report whatever
 comes of that. If the log does not match, the exit code is 4, and verify says in which way: it ends before the checkpoint
@@ -163,6 +167,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		plainf(w, "tree      %s\n", r.Root)
 	}
 	writeSnapshots(w, r)
+	writeIndex(w, r.Index)
 	if r.Stateless {
 		plainf(
 			w,
@@ -254,6 +259,30 @@ func writeSnapshots(w io.Writer, r *verify.Report) {
 		default:
 			plainf(w, "snapshot  of entry %d, not compared: %s\n", s.Seq, s.Reason)
 		}
+	}
+}
+
+// writeIndex writes how many parts of the index are good, and which are not; nothing if x is nil.
+func writeIndex(w io.Writer, x *verify.Index) {
+	switch {
+	case x == nil:
+		return
+	case x.Unlisted != "":
+		plainf(w, "index     NOT CHECKED: %s\n", x.Unlisted)
+		return
+	}
+	plainf(w, "index     %d of %d parts good\n", x.Good, x.Parts)
+	for _, p := range x.Others {
+		state := p.State
+		switch p.State {
+		case verify.IndexDamaged:
+			state = "BAD"
+		case verify.IndexWrong:
+			state = "WRONG"
+		case verify.IndexUnread:
+			state = "NOT KNOWN"
+		}
+		plainf(w, "index     of entries %d to %d, %s: %s\n", p.First, p.Last, state, p.Reason)
 	}
 }
 
