@@ -70,7 +70,11 @@ func (s *Source) openIndex(ctx context.Context) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := x.trusted(ctx, s.First(), last)
+	ranges, err := x.dir.List()
+	if err != nil {
+		s.Report("the index is not used: %v", err)
+	}
+	kept, err := x.trusted(ctx, index.Cover(ranges, s.First(), last), x.dir.Facts, x.distrust)
 	if err != nil {
 		return nil, err
 	}
@@ -85,18 +89,16 @@ func (s *Source) openIndex(ctx context.Context) (*Index, error) {
 	return x, x.make(ctx, next, last)
 }
 
-// trusted returns the facts of the parts in the log's directory that cover these entries of this log.
-func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.Facts, err error) {
-	ranges, err := x.dir.List()
-	if err != nil {
-		x.log.Report("the index is not used: %v", err)
-		return nil, nil
-	}
+// trusted returns the facts of the parts of this log among the parts with the given ranges. It reads them with read,
+// and calls distrust for each of the others.
+func (x *Index) trusted(ctx context.Context, ranges []index.Range, read func(index.Range) (index.Facts, error),
+	distrust func(index.Range, error),
+) (kept []index.Facts, err error) {
 	var ends []uint64
-	for _, r := range index.Cover(ranges, first, last) {
-		f, err := x.dir.Facts(r)
+	for _, r := range ranges {
+		f, err := read(r)
 		if err != nil {
-			x.distrust(r, err)
+			distrust(r, err)
 			continue
 		}
 		kept, ends = append(kept, f), append(ends, f.Last)
@@ -109,7 +111,7 @@ func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.F
 	return slices.DeleteFunc(kept, func(f index.Facts) bool {
 		i++
 		if f.Hash != hashes[i] {
-			x.distrust(index.Range{First: f.First, Last: f.Last}, index.NotOfThisLog(f.Last))
+			distrust(index.Range{First: f.First, Last: f.Last}, index.NotOfThisLog(f.Last))
 		}
 		return f.Hash != hashes[i]
 	}), nil

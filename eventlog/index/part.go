@@ -224,7 +224,7 @@ func (p *Part) naming(k uint64, at int, key uint64, dst []uint64) ([]uint64, int
 	return dst, at, key
 }
 
-// A Digest stands for the content of a part: the same entries give the same digest.
+// A Digest has hashes of the content of a part. The same entries give the same digest.
 type Digest struct {
 	Range
 	// Hash is the hash of the last entry's record.

@@ -15,7 +15,7 @@ import (
 
 // An Index is the result of checking the index of a log.
 type Index struct {
-	// Parts is the number of parts, and Good the number of those that agree with their entries.
+	// Parts is the number of parts, and Good the number of good ones, which agree with their entries.
 	Parts int `json:"parts"`
 	Good  int `json:"good"`
 	// Others are the parts that are not good, ascending.
@@ -109,8 +109,8 @@ func (c *indexCheck) add(made []index.Digest) {
 	}
 }
 
-// result compares the parts with what was made of the entries from first to last, and returns the report; nil if there
-// is no part.
+// result compares the parts with the parts that were made of the entries from first to last. It returns the report, nil
+// if there is no part.
 func (c *indexCheck) result(first, last uint64) *Index {
 	for _, d := range c.kept {
 		made, ok := c.made[d.Range]

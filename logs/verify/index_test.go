@@ -48,51 +48,38 @@ func hashesOf(t *testing.T, path string) [][32]byte {
 	return hashes
 }
 
-// The parts of the logs of these tests: of 40 entries, which are not those of the segments.
+// indexParts is the number of entries of the parts of these tests. The segments have fewer.
 const indexParts = 40
 
-// TestVerifyComparesTheIndexWithTheEntries forges, damages and misplaces parts of the index of a log, with a writer and
-// without one. Each is named, and the log is whole without it.
-func TestVerifyComparesTheIndexWithTheEntries(t *testing.T) {
-	const n = 205
-	entries := logstest.WellFormed(n)
+// An indexCase leaves parts of the index of a log of entries as none of its writers does.
+type indexCase struct {
+	leave       func(*testing.T, *index.Dir)
+	parts, good int
+	state       string
+	reason, say string
+}
+
+// indexEntries is the number of entries of the log of indexCases.
+const indexEntries = 205
+
+// indexCases returns the cases by name, for a log whose records have the hashes.
+func indexCases(entries []eventlog.Entry, hashes [][32]byte) map[string]indexCase {
 	put := func(t *testing.T, dir *index.Dir, p *index.Part) {
 		t.Helper()
 		if err := dir.Put(p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hashes := hashesOf(t, logstest.Segmented(t, entries, 25))
 	forged := func(first, last int, change func(*eventlog.Entry)) func(*testing.T, *index.Dir) {
 		return func(t *testing.T, dir *index.Dir) { put(t, dir, partOf(t, entries, first, last, hashes[last], change)) }
 	}
-	tick := func(seq uint64) func(*eventlog.Entry) {
-		return func(e *eventlog.Entry) {
-			if e.Seq == seq {
-				e.Payload = &eventlog.Tick{}
-			}
-		}
-	}
-	uid := func(e *eventlog.Entry) {
-		if p, ok := e.Payload.(*eventlog.BindResult); ok {
-			other := *p
-			other.UID = "another"
-			e.Payload = &other
-		}
-	}
-	late := func(e *eventlog.Entry) { e.Time++ }
 	third := index.Range{First: 81, Last: 120}
-	for name, tc := range map[string]struct {
-		leave       func(*testing.T, *index.Dir)
-		parts, good int
-		state       string
-		reason, say string
-	}{
+	return map[string]indexCase{
 		"all good": {nil, 5, 5, "", "", ""},
 		"other times": {forged(81, 120, late), 5, 4, IndexWrong, "counts or times",
 			"the index of its entries 81 to 120 is wrong: "},
 		"other names":  {forged(81, 120, uid), 5, 4, IndexWrong, "its names", "rollcall log index --check "},
-		"other counts": {forged(81, 120, tick(105)), 5, 4, IndexWrong, "counts or times", "log index --check "},
+		"other counts": {forged(81, 120, tick), 5, 4, IndexWrong, "counts or times", "log index --check "},
 		"the last one": {forged(161, 200, late), 5, 4, IndexWrong, "counts or times", "161 to 200 is wrong: "},
 		"of one entry": {forged(205, 205, late), 6, 5, IndexWrong, "counts or times", "205 to 205 is wrong: "},
 		"overlapping":  {forged(61, 100, late), 6, 5, IndexWrong, "counts or times", "61 to 100 is wrong: "},
@@ -124,15 +111,42 @@ func TestVerifyComparesTheIndexWithTheEntries(t *testing.T) {
 			}
 		}, 5, 4, IndexUnread, "not a regular file", "was not checked"},
 		"of entries that are not there": {func(t *testing.T, dir *index.Dir) {
-			longer := logstest.WellFormed(n + 5)
-			put(t, dir, partOf(t, longer, 201, n+5, [32]byte{7}, nil))
+			longer := logstest.WellFormed(indexEntries + 5)
+			put(t, dir, partOf(t, longer, 201, indexEntries+5, [32]byte{7}, nil))
 		}, 6, 5, IndexUnknown, "no entries after entry 205 were read", ""},
 		"no directory": {func(t *testing.T, dir *index.Dir) {
 			if err := os.RemoveAll(dir.Path()); err != nil {
 				t.Fatal(err)
 			}
 		}, 0, 0, "", "", ""},
-	} {
+	}
+}
+
+// tick makes entry 105 a Tick.
+func tick(e *eventlog.Entry) {
+	if e.Seq == 105 {
+		e.Payload = &eventlog.Tick{}
+	}
+}
+
+// uid gives the results of binds another pod.
+func uid(e *eventlog.Entry) {
+	if p, ok := e.Payload.(*eventlog.BindResult); ok {
+		other := *p
+		other.UID = "another"
+		e.Payload = &other
+	}
+}
+
+// late makes an entry later.
+func late(e *eventlog.Entry) { e.Time++ }
+
+// TestVerifyComparesTheIndexWithTheEntries forges, damages and misplaces parts of the index of a log, with a writer and
+// without one. Each is named, and the log is whole without it.
+func TestVerifyComparesTheIndexWithTheEntries(t *testing.T) {
+	entries := logstest.WellFormed(indexEntries)
+	hashes := hashesOf(t, logstest.Segmented(t, entries, 25))
+	for name, tc := range indexCases(entries, hashes) {
 		for _, kind := range []string{"still", "live"} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				var path string
@@ -142,8 +156,11 @@ func TestVerifyComparesTheIndexWithTheEntries(t *testing.T) {
 					path = logstest.Segmented(t, entries, 25)
 				}
 				dir := logs.IndexOf(path)
-				for first := 1; first+indexParts-1 <= n; first += indexParts {
-					forged(first, first+indexParts-1, nil)(t, dir)
+				for first := 1; first+indexParts-1 <= indexEntries; first += indexParts {
+					last := first + indexParts - 1
+					if err := dir.Put(partOf(t, entries, first, last, hashes[last], nil)); err != nil {
+						t.Fatal(err)
+					}
 				}
 				if tc.leave != nil {
 					tc.leave(t, dir)
@@ -166,7 +183,8 @@ func TestVerifyComparesTheIndexWithTheEntries(t *testing.T) {
 				if got == nil || got.Parts != tc.parts || got.Good != tc.good || len(got.Others) != tc.parts-tc.good {
 					t.Fatalf("%+v", got)
 				}
-				if tc.state != "" && (got.Others[0].State != tc.state || !strings.Contains(got.Others[0].Reason, tc.reason)) {
+				if tc.state != "" &&
+					(got.Others[0].State != tc.state || !strings.Contains(got.Others[0].Reason, tc.reason)) {
 					t.Errorf("%+v, want it %s because %s", got.Others, tc.state, tc.reason)
 				}
 			})
@@ -231,7 +249,9 @@ func TestVerifyComparesPartsOfTheUsualSize(t *testing.T) {
 	path := logstest.Segmented(t, entries, 30000)
 	hashes := hashesOf(t, path)
 	dir := logs.IndexOf(path)
-	for _, r := range [][2]int{{1, logs.IndexSpan}, {logs.IndexSpan + 1, 2 * logs.IndexSpan}, {2*logs.IndexSpan + 1, n}} {
+	for _, r := range [][2]int{
+		{1, logs.IndexSpan}, {logs.IndexSpan + 1, 2 * logs.IndexSpan}, {2*logs.IndexSpan + 1, n},
+	} {
 		if err := dir.Put(partOf(t, entries, r[0], r[1], hashes[r[1]], nil)); err != nil {
 			t.Fatal(err)
 		}

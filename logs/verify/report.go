@@ -48,16 +48,21 @@ type Report struct {
 	// was to be compared with checkpoints; otherwise there is no report.
 	Failed string `json:"failed,omitempty"`
 	// EndUnknown says why the log may have had more entries: then Whole is false, though the Entries are good.
-	EndUnknown       string  `json:"doubt,omitempty"`
-	Damage           *Damage `json:"damage,omitempty"`
-	Seconds          float64 `json:"seconds"`
-	EntriesPerSecond float64 `json:"entriesPerSecond"`
+	EndUnknown string  `json:"doubt,omitempty"`
+	Damage     *Damage `json:"damage,omitempty"`
+	Speed
 
 	// Advice says what to do about the damage, if there is anything to do.
 	Advice string `json:"-"`
 
 	damage *eventlog.DamagedError
 	cause  error // of Failed
+}
+
+// Speed is the speed of the check of a log's entries.
+type Speed struct {
+	Seconds          float64 `json:"seconds"`
+	EntriesPerSecond float64 `json:"entriesPerSecond"`
 }
 
 // Damage is the place of the damage in a log.
@@ -103,7 +108,8 @@ const (
 func (r *Report) Last() uint64 { return r.First + r.Entries - 1 }
 
 // Err returns an error if the log is damaged, if one of its snapshots or a part of its index is bad, or if it
-// contradicts a checkpoint; nil otherwise. Damage is an *eventlog.DamagedError, and a contradiction an *audit.MismatchError.
+// contradicts a checkpoint; nil otherwise. Damage is an *eventlog.DamagedError, and a contradiction an
+// *audit.MismatchError.
 func (r *Report) Err() error {
 	if r.cause != nil {
 		return r.failure()

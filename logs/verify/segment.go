@@ -294,8 +294,8 @@ func checkParts(s *boltlog.Segment, maker *partMaker) func(yield func(part) bool
 	}
 }
 
-// checkPart checks the entries from from to to, and makes their index if indexed says so. It also reads the entry before
-// them, which they must follow; the part that has that entry reports its faults.
+// checkPart checks the entries from from to to, and makes their index if indexed says so. It also reads the entry
+// before them, which they must follow; the part that has that entry reports its faults.
 func checkPart(s *boltlog.Segment, from, to uint64, indexed bool) (p part) {
 	p.span = merkle.NewSpan(from - 1)
 	if indexed {

@@ -167,7 +167,6 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		plainf(w, "tree      %s\n", r.Root)
 	}
 	writeSnapshots(w, r)
-	writeIndex(w, r.Index)
 	if r.Stateless {
 		plainf(
 			w,
@@ -244,6 +243,7 @@ func signedVerdict(r *verify.Report) string {
 	return ""
 }
 
+// writeSnapshots writes the results of the snapshots and of the index.
 func writeSnapshots(w io.Writer, r *verify.Report) {
 	if r.Unlisted != "" {
 		plainf(w, "snapshots NOT CHECKED: %s\n", r.Unlisted)
@@ -260,6 +260,7 @@ func writeSnapshots(w io.Writer, r *verify.Report) {
 			plainf(w, "snapshot  of entry %d, not compared: %s\n", s.Seq, s.Reason)
 		}
 	}
+	writeIndex(w, r.Index)
 }
 
 // writeIndex writes how many parts of the index are good, and which are not; nothing if x is nil.
