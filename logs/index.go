@@ -20,7 +20,7 @@ const IndexDir = "index"
 // IndexSpan is the number of entries of each part of an index that is written. A reader that needs the index reads the
 // entries after the last part itself. There are fewer than IndexSpan of them, unless the writer was killed or had no
 // pause.
-const IndexSpan = 1 << 15
+const IndexSpan = index.MaxSpan
 
 // keptParts is the largest total size in bytes of the parts that an Index keeps in memory and can read again.
 const keptParts = 256 << 20
@@ -70,7 +70,11 @@ func (s *Source) openIndex(ctx context.Context) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := x.trusted(ctx, s.First(), last)
+	ranges, err := x.dir.List()
+	if err != nil {
+		s.Report("the index is not used: %v", err)
+	}
+	kept, err := x.trusted(ctx, index.Cover(ranges, s.First(), last), x.dir.Facts, x.distrust)
 	if err != nil {
 		return nil, err
 	}
@@ -85,18 +89,16 @@ func (s *Source) openIndex(ctx context.Context) (*Index, error) {
 	return x, x.make(ctx, next, last)
 }
 
-// trusted returns the facts of the parts in the log's directory that cover these entries of this log.
-func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.Facts, err error) {
-	ranges, err := x.dir.List()
-	if err != nil {
-		x.log.Report("the index is not used: %v", err)
-		return nil, nil
-	}
+// trusted returns the facts of the parts of this log among the parts with the given ranges. It reads them with read,
+// and calls distrust for each of the others.
+func (x *Index) trusted(ctx context.Context, ranges []index.Range, read func(index.Range) (index.Facts, error),
+	distrust func(index.Range, error),
+) (kept []index.Facts, err error) {
 	var ends []uint64
-	for _, r := range index.Cover(ranges, first, last) {
-		f, err := x.dir.Facts(r)
+	for _, r := range ranges {
+		f, err := read(r)
 		if err != nil {
-			x.distrust(r, err)
+			distrust(r, err)
 			continue
 		}
 		kept, ends = append(kept, f), append(ends, f.Last)
@@ -109,8 +111,7 @@ func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.F
 	return slices.DeleteFunc(kept, func(f index.Facts) bool {
 		i++
 		if f.Hash != hashes[i] {
-			x.distrust(index.Range{First: f.First, Last: f.Last}, fmt.Errorf("it is not of this log: entry %d is "+
-				"another one here", f.Last))
+			distrust(index.Range{First: f.First, Last: f.Last}, index.NotOfThisLog(f.Last))
 		}
 		return f.Hash != hashes[i]
 	}), nil
@@ -146,15 +147,30 @@ func (x *Index) make(ctx context.Context, first, last uint64) error {
 	if first > last {
 		return nil
 	}
-	return x.log.indexed(ctx, first, last, IndexSpan, func(p *index.Part) error {
+	return x.log.indexed(ctx, first, last, bySpan, func(p *index.Part) error {
 		x.parts = append(x.parts, indexed{Facts: p.Facts, part: p, made: true})
 		x.read += p.Last - p.First + 1
 		return nil
 	})
 }
 
-// indexed reads the entries from first to last, which the log has, and calls add with the index of each span.
-func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func(*index.Part) error) error {
+// bySpan ends the parts of an index that are written: at multiples of IndexSpan.
+func bySpan(b *index.Builder) bool { return b.Range().Last%IndexSpan == 0 || b.Full() }
+
+// makePart makes the part of a range from its entries.
+func makePart(ctx context.Context, s *Source, r index.Range) (p *index.Part, err error) {
+	err = s.indexed(ctx, r.First, r.Last, func(*index.Builder) bool { return false }, func(made *index.Part) error {
+		p = made
+		return nil
+	})
+	return p, err
+}
+
+// indexed reads the entries from first to last, which the log has, and calls add with each part of their index. A part
+// ends where ends says so, and at the last entry.
+func (s *Source) indexed(
+	ctx context.Context, first, last uint64, ends func(*index.Builder) bool, add func(*index.Part) error,
+) error {
 	var b index.Builder
 	next := first
 	for e, err := range s.Read(ctx, first) {
@@ -168,7 +184,7 @@ func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func
 			return err
 		}
 		s.opts.progress("", e.Seq, last)
-		if next = e.Seq + 1; next%span != 1 && e.Seq != last {
+		if next = e.Seq + 1; e.Seq != last && !ends(&b) {
 			continue
 		}
 		hash, err := s.RecordHash(ctx, e.Seq)
@@ -227,11 +243,7 @@ func (x *Index) part(ctx context.Context, p *indexed) (*index.Part, error) {
 	}
 	if err != nil {
 		x.distrust(r, err)
-		err = x.log.indexed(ctx, r.First, r.Last, index.MaxSpan, func(made *index.Part) error {
-			whole = made
-			return nil
-		})
-		if err != nil {
+		if whole, err = makePart(ctx, x.log, r); err != nil {
 			return nil, err
 		}
 		x.read += r.Last - r.First + 1

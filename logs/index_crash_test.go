@@ -2,6 +2,7 @@ package logs_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,6 +137,13 @@ func withoutIndex(t *testing.T, path string, archives ...string) string {
 	return want
 }
 
+// withoutIndexDir is withoutIndex for a log that has none.
+func withoutIndexDir(t *testing.T, path string) string {
+	t.Helper()
+	log, _ := openLog(t, path)
+	return told(t, log, indexIn(t, log))
+}
+
 // TestAnIndexThatACrashLeftTellsTheSame puts the parts of an index into every state in which a crash, a copy or
 // another log may leave them. The answers stay the same, and exactly the entries without a good part are read.
 func TestAnIndexThatACrashLeftTellsTheSame(t *testing.T) {
@@ -234,7 +242,7 @@ func TestAnIndexThatACrashLeftTellsTheSame(t *testing.T) {
 	}
 	// And log index makes of the last state what it would have made of none.
 	log, _ = openLog(t, path)
-	if _, err := log.MakeIndex(t.Context(), 0); err != nil {
+	if _, err := log.MakeIndex(t.Context(), logs.Indexing{}); err != nil {
 		t.Fatal(err)
 	}
 	log, notes := openLog(t, path)
@@ -299,5 +307,107 @@ func TestTheIndexOfAnArchivedLogTellsTheSame(t *testing.T) {
 	// Entries 101 to 120 are in a part that begins with archived ones.
 	if x := indexIn(t, log); told(t, log, x) != withoutIndex(t, path) || log.First() != 101 || x.Read() != 60 {
 		t.Errorf("without it %d entries are read for the index, from entry %d on", x.Read(), log.First())
+	}
+}
+
+// TestLogIndexReplacesPartsThatAreNotGood damages, forges and doubles parts. log index replaces them and says so, and
+// reads no entry of a part that is good, unless it is to compare them.
+func TestLogIndexReplacesPartsThatAreNotGood(t *testing.T) {
+	path := logstest.Segmented(t, logstest.WellFormed(200), 25)
+	log, _ := openLog(t, path)
+	want := withoutIndexDir(t, path)
+	dir := logs.IndexOf(path)
+	third := index.Range{First: 81, Last: 120}
+	forge := func(t *testing.T, r index.Range) { forgePart(t, dir, r) }
+	for _, c := range []struct {
+		name                  string
+		leave                 func(t *testing.T)
+		check                 bool
+		kept, parts, replaced int
+		read                  int
+		reason                string
+	}{
+		{"all good", func(*testing.T) {}, false, 5, 0, 0, 0, ""},
+		{"all good, compared", func(*testing.T) {}, true, 5, 0, 0, 200, ""},
+		{"damaged names", func(t *testing.T) { flipPart(t, dir, third) }, false, 4, 1, 1, 40,
+			"its names have another hash"},
+		{"no file", func(t *testing.T) {
+			if err := errors.Join(os.Remove(dir.File(third)), os.Mkdir(dir.File(third), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}, false, 4, 1, 1, 40, "not a regular file"},
+		{"wrong, and not compared", func(t *testing.T) { forge(t, third) }, false, 5, 0, 0, 0, ""},
+		{"wrong", func(t *testing.T) { forge(t, third) }, true, 4, 1, 1, 240, "it does not agree with its entries"},
+		{"two wrong ones", func(t *testing.T) {
+			forge(t, third)
+			forge(t, index.Range{First: 1, Last: 40})
+		}, true, 3, 2, 2, 280, "it does not agree with its entries"},
+		{"a second part", func(t *testing.T) { putParts(t, path, log, 61, 100) }, false, 5, 0, 1, 0,
+			"other parts have its entries"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := os.RemoveAll(dir.Path()); err != nil {
+				t.Fatal(err)
+			}
+			putParts(t, path, log, 1, 200)
+			c.leave(t)
+			read := map[uint64]int{}
+			opts := logs.Options{Progress: func(_ string, done, _ uint64) { read[done]++ }}
+			log, err := opts.Open(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close()
+			clear(read)
+			done, err := log.MakeIndex(t.Context(), logs.Indexing{Check: c.check})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done.Kept != c.kept || done.Parts != c.parts || len(done.Removed) != c.replaced {
+				t.Errorf("%+v, want %d kept, %d parts, %d removed", done, c.kept, c.parts, c.replaced)
+			}
+			if c.replaced > 0 && !strings.Contains(done.Removed[0].Reason, c.reason) {
+				t.Errorf("it was replaced because %s", done.Removed[0].Reason)
+			}
+			entries := 0
+			for _, n := range read { // any order: a sum
+				entries += n
+			}
+			if entries != c.read {
+				t.Errorf("%d entries were read, want %d", entries, c.read)
+			}
+			log, notes := openLog(t, path)
+			if x := indexIn(t, log); c.name != "wrong, and not compared" && told(t, log, x) != want || x.Read() != 0 {
+				t.Errorf("afterwards %d entries are read, or it tells something else; %s", x.Read(), notes)
+			}
+		})
+	}
+}
+
+// forgePart gives a part other counts and times.
+func forgePart(t *testing.T, dir *index.Dir, r index.Range) {
+	t.Helper()
+	p, err := dir.Get(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.To++
+	p.Kinds = map[eventlog.Kind]uint64{eventlog.KindTick: p.Last + 1 - p.First}
+	p.Resources, p.Outcomes, p.Epochs = nil, nil, nil
+	if err := dir.Put(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flipPart changes a bit at the end of a part, in the hash of its names.
+func flipPart(t *testing.T, dir *index.Dir, r index.Range) {
+	t.Helper()
+	content, err := os.ReadFile(dir.File(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-10] ^= 4
+	if err := os.WriteFile(dir.File(r), content, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

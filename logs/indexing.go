@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"math"
 	"time"
 
@@ -24,14 +25,33 @@ type Indexed struct {
 	Parts int   `json:"parts"`
 	Bytes int64 `json:"bytes"`
 	Kept  int   `json:"kept"`
+	// Removed are the parts that existed before and were removed. The written parts have their entries.
+	Removed []RemovedPart `json:"removed,omitempty"`
 	// Snapshots are the entries of the written snapshots.
 	Snapshots []uint64 `json:"snapshots,omitempty"`
 }
 
-// MakeIndex writes the missing parts of the index of a log in a directory, up to the last entry. The log may have a
-// writer. If snapshotEvery is not 0, MakeIndex also writes a snapshot every snapshotEvery entries, as TakeSnapshot
-// does, unless there is one near by: then the log may not have a writer.
-func (s *Source) MakeIndex(ctx context.Context, snapshotEvery uint64) (*Indexed, error) {
+// A RemovedPart is a part of an index that was removed.
+type RemovedPart struct {
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Reason says what was wrong with it.
+	Reason string `json:"reason"`
+}
+
+// Indexing says what MakeIndex does beside writing missing parts.
+type Indexing struct {
+	// Check says that all entries are read, and each part is compared with them.
+	Check bool
+	// SnapshotEvery is the number of entries between two snapshots; 0: no snapshots are written.
+	SnapshotEvery uint64
+}
+
+// MakeIndex writes the missing parts of the index of a log in a directory, up to the last entry. It replaces parts that
+// are damaged, of another log, or superfluous. It replaces a part that does not agree with its entries if how.Check
+// says so. The log may have a writer. If how.SnapshotEvery is not 0, MakeIndex also writes a snapshot every so many
+// entries, as TakeSnapshot does, unless there is one near by: then the log may not have a writer.
+func (s *Source) MakeIndex(ctx context.Context, how Indexing) (*Indexed, error) {
 	if s.stored == nil {
 		return nil, Refuse("%s has no index: that is for logs in directories", s.path)
 	}
@@ -43,17 +63,17 @@ func (s *Source) MakeIndex(ctx context.Context, snapshotEvery uint64) (*Indexed,
 		return nil, s.Advise(damage)
 	}
 	done := &Indexed{Path: s.path, Dir: IndexOf(s.path).Path(), First: s.First(), Last: last}
-	if err := s.keepIndex(ctx, done); err != nil || snapshotEvery == 0 {
+	if err := s.keepIndex(ctx, how.Check, done); err != nil || how.SnapshotEvery == 0 {
 		return done, err
 	}
-	return done, s.addSnapshots(ctx, snapshotEvery, done)
+	return done, s.addSnapshots(ctx, how.SnapshotEvery, done)
 }
 
-// keepIndex writes the parts that are missing.
-func (s *Source) keepIndex(ctx context.Context, done *Indexed) error {
+// keepIndex removes the parts that are not good, and writes the parts that are missing.
+func (s *Source) keepIndex(ctx context.Context, check bool, done *Indexed) error {
 	dir := IndexOf(s.path)
 	x := &Index{log: s, dir: dir}
-	good, err := x.trusted(ctx, done.First, done.Last)
+	good, err := x.keepGood(ctx, check, done)
 	if err != nil {
 		return err
 	}
@@ -67,7 +87,7 @@ func (s *Source) keepIndex(ctx context.Context, done *Indexed) error {
 	next := done.First
 	for _, f := range append(good, index.Facts{First: done.Last + 1, Last: done.Last}) {
 		if next < f.First {
-			if err := s.indexed(ctx, next, f.First-1, IndexSpan, put); err != nil {
+			if err := s.indexed(ctx, next, f.First-1, bySpan, put); err != nil {
 				return err
 			}
 		}
@@ -76,6 +96,70 @@ func (s *Source) keepIndex(ctx context.Context, done *Indexed) error {
 	done.Kept = len(good)
 	s.index = nil // it was made without these parts
 	return nil
+}
+
+// keepGood returns the facts of the good parts, and removes the others.
+func (x *Index) keepGood(ctx context.Context, check bool, done *Indexed) ([]index.Facts, error) {
+	ranges, err := x.dir.List()
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	bad := map[index.Range]bool{}
+	remove := func(r index.Range, reason error) {
+		if bad[r] = true; failed != nil || errors.Is(reason, fs.ErrNotExist) { // it was dropped meanwhile
+			return
+		}
+		failed = x.dir.Remove(r)
+		done.Removed = append(done.Removed, RemovedPart{First: r.First, Last: r.Last, Reason: reason.Error()})
+	}
+	whole := func(r index.Range) (f index.Facts, err error) {
+		p, err := x.dir.Get(r)
+		if err == nil {
+			f = p.Facts
+		}
+		return f, err
+	}
+	good, err := x.trusted(ctx, index.Cover(ranges, done.First, done.Last), whole, remove)
+	if err == nil && check {
+		good, err = x.compared(ctx, good, remove)
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept := map[index.Range]bool{}
+	for _, f := range good {
+		kept[index.Range{First: f.First, Last: f.Last}] = true
+	}
+	for _, r := range ranges {
+		if r.First >= done.First && r.Last <= done.Last && !kept[r] && !bad[r] {
+			remove(r, errors.New("other parts have its entries"))
+		}
+	}
+	return good, failed
+}
+
+// compared returns the parts that agree with the entries, which it reads. It calls distrust for each of the others.
+func (x *Index) compared(
+	ctx context.Context, parts []index.Facts, distrust func(index.Range, error),
+) (good []index.Facts, err error) {
+	for _, f := range parts {
+		r := index.Range{First: f.First, Last: f.Last}
+		made, err := makePart(ctx, x.log, r)
+		if err != nil {
+			return nil, err
+		}
+		kept, err := x.dir.Get(r)
+		if err == nil {
+			err = kept.Digest().Compare(made.Digest())
+		}
+		if err != nil {
+			distrust(r, err)
+			continue
+		}
+		good = append(good, f)
+	}
+	return good, nil
 }
 
 // addSnapshots writes a snapshot of every entry that is every entries after the one before.
@@ -216,7 +300,7 @@ func (x *indexer) keepUp(parts int, stop chan struct{}) error {
 	return nil
 }
 
-// write writes the part from the next entry to end.
+// write writes the part from the next entry to end, or several if these entries have very many names.
 func (x *indexer) write(end uint64) error {
 	var b index.Builder
 	for e, err := range x.log.Read(context.Background(), x.next) {
@@ -226,16 +310,18 @@ func (x *indexer) write(end uint64) error {
 		if err != nil {
 			return err
 		}
-		if e.Seq == end {
-			break
+		if e.Seq != end && !b.Full() {
+			continue
+		}
+		hash, err := x.log.RecordHash(context.Background(), e.Seq)
+		if err == nil {
+			err = x.dir.Put(b.Part(hash))
+		}
+		if x.next = e.Seq + 1; err != nil || e.Seq == end {
+			return err
 		}
 	}
-	hash, err := x.log.RecordHash(context.Background(), end)
-	if err == nil {
-		err = x.dir.Put(b.Part(hash))
-	}
-	x.next = end + 1
-	return err
+	return nil
 }
 
 // begin finds the first entry that is in no part, as far as the parts follow each other without a gap.

@@ -87,7 +87,7 @@ func TestAWriterWritesTheIndexOfItsLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	done, err := log.MakeIndex(t.Context(), 0)
+	done, err := log.MakeIndex(t.Context(), logs.Indexing{})
 	if err != nil || done.Parts != 1 || done.Kept != 2 {
 		t.Errorf("%+v, %v", done, err)
 	}

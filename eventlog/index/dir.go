@@ -3,7 +3,6 @@ package index
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,50 +78,36 @@ func (d *Dir) List() ([]Range, error) {
 // Facts returns the facts of the part of a range. The error is fs.ErrNotExist if there is no part, and ErrDamaged if
 // it is incomplete.
 func (d *Dir) Facts(r Range) (f Facts, err error) {
-	file, err := regular.Open(d.File(r))
-	if err != nil {
-		return f, err
-	}
-	defer file.Close()
-	begin := make([]byte, prefixSize+2<<10)
-	n, err := file.ReadAt(begin, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return f, err
-	}
-	size, err := headSize(begin[:n])
-	if err != nil {
-		return f, fmt.Errorf("%s: %w", file.Name(), err)
-	}
-	if size > n {
-		info, err := file.Stat()
-		if err != nil {
-			return f, err
-		}
-		begin = make([]byte, min(int64(size), info.Size()))
-		if n, err = file.ReadAt(begin, 0); err != nil && !errors.Is(err, io.EOF) {
-			return f, err
-		}
-	}
-	f, err = DecodeFacts(begin[:n])
+	err = d.read(r, func(file *os.File, size int64) error {
+		f, _, err = readFacts(file, size)
+		return err
+	})
 	return f, d.checked(r, f, err)
 }
 
 // Get returns the part of a range. It returns the same errors as Facts.
-func (d *Dir) Get(r Range) (*Part, error) {
-	file, err := regular.Open(d.File(r))
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	content, err := regular.ReadAll(file, MaxFile)
-	if err != nil {
-		return nil, err
-	}
-	p, err := Decode(content)
+func (d *Dir) Get(r Range) (p *Part, err error) {
+	err = d.read(r, func(file *os.File, size int64) error {
+		p, err = readPart(file, size)
+		return err
+	})
 	if err != nil {
 		return nil, d.checked(r, Facts{}, err)
 	}
 	return p, d.checked(r, p.Facts, nil)
+}
+
+// read calls read with the file of a part and its size in bytes.
+func (d *Dir) read(r Range, read func(file *os.File, size int64) error) error {
+	file, err := regular.Open(d.File(r))
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = read(file, info.Size())
+	}
+	return errors.Join(err, file.Close())
 }
 
 // checked adds the path to err, or returns an error if f is about another range.
@@ -136,10 +121,21 @@ func (d *Dir) checked(r Range, f Facts, err error) error {
 	return nil
 }
 
-// Put keeps a part, durably. It replaces an earlier part of the same range.
+// Put keeps a part, durably. It replaces an earlier part of the same range. It keeps no part that could not be read.
 func (d *Dir) Put(p *Part) error {
 	r := Range{p.First, p.Last}
-	if err := d.put(r, p.Encode()); err != nil {
+	content := p.Encode()
+	end, err := headSize(content)
+	if err == nil {
+		_, err = decodeFacts(content[:end])
+	}
+	if err == nil && len(content) > MaxFile {
+		err = fmt.Errorf("it has %d bytes, and no part may have more than %d", len(content), MaxFile)
+	}
+	if err == nil {
+		err = d.put(r, content)
+	}
+	if err != nil {
 		return fmt.Errorf("keep the index of entries %d to %d: %w", r.First, r.Last, err)
 	}
 	return nil
@@ -209,6 +205,21 @@ func (d *Dir) Drop(first uint64) (dropped int, err error) {
 		}
 	}
 	return dropped, nil
+}
+
+// Remove removes the part of a range, whatever is there under its name. It removes nothing through a symbolic link.
+func (d *Dir) Remove(r Range) error {
+	err := regular.Directory(d.path)
+	if err == nil && d.Held != nil {
+		err = d.Held()
+	}
+	if err == nil {
+		err = removeIfThere(d.File(r))
+	}
+	if err != nil {
+		return fmt.Errorf("remove the index of entries %d to %d: %w", r.First, r.Last, err)
+	}
+	return nil
 }
 
 func removeIfThere(path string) error {

@@ -96,7 +96,7 @@ func TestAPartNamesTheEntriesThatANaiveReaderFinds(t *testing.T) {
 // TestAPartOfManyNamesTellsWhatNamesEach asks a part with thousands of names, before and after encoding, for keys one
 // by one, some at a time and all at once.
 func TestAPartOfManyNamesTellsWhatNamesEach(t *testing.T) {
-	const pods, times = 3000, 3
+	const pods, times = 10000, 3
 	var b index.Builder
 	want := map[index.Key][]uint64{}
 	for i := range uint64(pods * times) {

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -30,16 +29,22 @@ const magic = "rollcall index 2\n"
 
 const (
 	// MaxSpan is the largest number of entries of one part.
-	MaxSpan = 1 << 20
-	// maxHead bounds the size of a head that is read.
-	maxHead = 64 << 20
-	// MaxFile is the largest size of a part in bytes. A part has at most the names that the records of its entries
-	// have.
-	MaxFile = 4 << 30
+	MaxSpan = 1 << 15
+	// maxHead is the largest size of a head in bytes. One with MaxSpan epochs has about 100 KiB.
+	maxHead = 1 << 20
+	// MaxFile is the largest size of a part in bytes. A usual one has less than 1 MiB.
+	MaxFile = 256 << 20
+	// fullPairs is the number of pairs of a name and an entry from which on a part is full. A pair takes at most 11
+	// bytes. The names of one more entry, whose record has at most eventlog.MaxRecord bytes, fit into MaxFile too.
+	fullPairs = 12 << 20
 )
 
 // ErrDamaged says that a file is no part, or is incomplete. The caller makes the part again.
 var ErrDamaged = errors.New("it is no whole part of an index")
+
+// ErrWrong says that a part is whole and ends with the right entry, and does not agree with its entries. Readers use
+// such a part, and may answer wrongly.
+var ErrWrong = errors.New("it does not agree with its entries")
 
 // Facts describe the range of a part.
 type Facts struct {
@@ -106,6 +111,44 @@ func (b *Builder) Add(e eventlog.Entry) error {
 	keys(&e, func(k Key) { b.pairs = append(b.pairs, uint64(k)<<32|at) })
 	return nil
 }
+
+// Join adds the entries of next, which follow the entries of b. b may be empty. next stays as it is.
+func (b *Builder) Join(next *Builder) error {
+	if next.Len() == 0 {
+		return nil
+	}
+	f, g := &b.facts, &next.facts
+	if f.First == 0 {
+		*f = Facts{First: g.First, From: g.From, Last: g.First - 1, Kinds: map[eventlog.Kind]uint64{},
+			Resources: map[eventlog.Resource]uint64{}, Outcomes: map[eventlog.Outcome]uint64{}}
+	}
+	if g.First != f.Last+1 || g.Last-f.First >= MaxSpan {
+		return fmt.Errorf("index entries %d to %d: the part has entries %d to %d", g.First, g.Last, f.First, f.Last)
+	}
+	behind := g.First - f.First
+	f.Last, f.To = g.Last, g.To
+	addUp(f.Kinds, g.Kinds)
+	addUp(f.Resources, g.Resources)
+	addUp(f.Outcomes, g.Outcomes)
+	f.Epochs = append(f.Epochs, g.Epochs...)
+	for _, pair := range next.pairs {
+		b.pairs = append(b.pairs, pair+behind)
+	}
+	return nil
+}
+
+func addUp[K comparable](sums, counts map[K]uint64) {
+	// any order: sums
+	for k, n := range counts {
+		sums[k] += n
+	}
+}
+
+// Full reports whether the part should have no more entries, because those added have very many names.
+func (b *Builder) Full() bool { return len(b.pairs) >= fullPairs }
+
+// Range returns the range of the added entries, at least one.
+func (b *Builder) Range() Range { return Range{b.facts.First, b.facts.Last} }
 
 // Len returns the number of entries added.
 func (b *Builder) Len() int {
@@ -181,8 +224,55 @@ func (p *Part) naming(k uint64, at int, key uint64, dst []uint64) ([]uint64, int
 	return dst, at, key
 }
 
+// A Digest has hashes of the content of a part. The same entries give the same digest.
+type Digest struct {
+	Range
+	// Hash is the hash of the last entry's record.
+	Hash [32]byte
+	// Facts is a hash of the facts, Names one of the names and of the entries that have them.
+	Facts, Names [32]byte
+}
+
+// Digest returns the digest of the part.
+func (p *Part) Digest() Digest {
+	return Digest{Range: Range{p.First, p.Last}, Hash: p.Hash, Facts: sha256.Sum256(p.head()),
+		Names: sha256.Sum256(p.names)}
+}
+
+// Compare returns an error if the content of a part is not the content of the part made of the log's entries of the
+// same range. It wraps ErrWrong if nothing but the entries shows that.
+func (d Digest) Compare(made Digest) error {
+	switch {
+	case d.Hash != made.Hash:
+		return NotOfThisLog(d.Last)
+	case d.Facts != made.Facts && d.Names != made.Names:
+		return fmt.Errorf("%w: its counts or times, and its names", ErrWrong)
+	case d.Facts != made.Facts:
+		return fmt.Errorf("%w: its counts or times", ErrWrong)
+	case d.Names != made.Names:
+		return fmt.Errorf("%w: its names", ErrWrong)
+	}
+	return nil
+}
+
+// NotOfThisLog is the error for a part whose last entry is another one in the log.
+func NotOfThisLog(last uint64) error {
+	return fmt.Errorf("it is not of this log: entry %d is another one here", last)
+}
+
 // Encode returns the part as bytes, the same bytes for the same entries.
 func (p *Part) Encode() []byte {
+	head := p.head()
+	out := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(head)))
+	out = append(out, head...)
+	sum := sha256.Sum256(out)
+	out = append(out, sum[:]...)
+	sum = sha256.Sum256(p.names)
+	return append(append(out, p.names...), sum[:]...)
+}
+
+// head returns the facts as bytes.
+func (p *Part) head() []byte {
 	head := binary.AppendUvarint(nil, p.First)
 	head = binary.AppendUvarint(head, p.Last)
 	head = append(head, p.Hash[:]...)
@@ -199,12 +289,7 @@ func (p *Part) Encode() []byte {
 		head = binary.AppendUvarint(head, seq-before)
 		before = seq
 	}
-	out := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(head)))
-	out = append(out, head...)
-	sum := sha256.Sum256(out)
-	out = append(out, sum[:]...)
-	sum = sha256.Sum256(p.names)
-	return append(append(out, p.names...), sum[:]...)
+	return head
 }
 
 func appendCounts[K eventlog.Kind | eventlog.Resource | eventlog.Outcome](
@@ -215,163 +300,4 @@ func appendCounts[K eventlog.Kind | eventlog.Resource | eventlog.Outcome](
 		dst = binary.AppendUvarint(appendKey(dst, k), counts[k])
 	}
 	return dst
-}
-
-// prefixSize is the number of bytes before the head.
-const prefixSize = len(magic) + 4
-
-// headSize returns the number of bytes up to the end of the head, including the hash after it, of a part that begins
-// so.
-func headSize(begin []byte) (int, error) {
-	if len(begin) < prefixSize || string(begin[:len(magic)]) != magic {
-		return 0, fmt.Errorf("%w: it does not begin as one", ErrDamaged)
-	}
-	size := binary.BigEndian.Uint32(begin[len(magic):])
-	if size > maxHead {
-		return 0, fmt.Errorf("%w: a head of %d bytes", ErrDamaged, size)
-	}
-	return prefixSize + int(size) + sha256.Size, nil
-}
-
-// DecodeFacts reads the facts at the beginning of the bytes from Encode. The error wraps ErrDamaged.
-func DecodeFacts(b []byte) (Facts, error) {
-	f, _, err := decodeFacts(b)
-	return f, err
-}
-
-func decodeFacts(b []byte) (f Facts, names []byte, err error) {
-	size, err := headSize(b)
-	if err != nil {
-		return f, nil, err
-	}
-	if len(b) < size {
-		return f, nil, fmt.Errorf("%w: it ends within its head", ErrDamaged)
-	}
-	head := b[:size-sha256.Size]
-	if sum := sha256.Sum256(head); !bytes.Equal(sum[:], b[len(head):size]) {
-		return f, nil, fmt.Errorf("%w: its head has another hash", ErrDamaged)
-	}
-	r := reader{b: head[prefixSize:]}
-	f = r.facts()
-	switch {
-	case r.failed || len(r.b) > 0:
-		return f, nil, fmt.Errorf("%w: its head cannot be read", ErrDamaged)
-	case f.First == 0 || f.Last < f.First || f.Last-f.First >= MaxSpan:
-		return f, nil, fmt.Errorf("%w: it is of entries %d to %d", ErrDamaged, f.First, f.Last)
-	}
-	return f, b[size:], nil
-}
-
-// Decode is the inverse of Encode. The part keeps b. The error wraps ErrDamaged.
-func Decode(b []byte) (*Part, error) {
-	f, rest, err := decodeFacts(b)
-	if err != nil {
-		return nil, err
-	}
-	if len(rest) < sha256.Size {
-		return nil, fmt.Errorf("%w: it ends within its names", ErrDamaged)
-	}
-	names := rest[:len(rest)-sha256.Size]
-	if sum := sha256.Sum256(names); !bytes.Equal(sum[:], rest[len(names):]) {
-		return nil, fmt.Errorf("%w: its names have another hash", ErrDamaged)
-	}
-	p := &Part{Facts: f, names: names}
-	return p, p.check()
-}
-
-// check checks that the names can be read and name entries of the part, and makes the marks.
-func (p *Part) check() error {
-	r := reader{b: p.names}
-	key, span := uint64(0), p.Last-p.First
-	for i := 0; len(r.b) > 0; i++ {
-		step, n := r.uvarint(), r.uvarint()
-		key += step
-		if r.failed || step == 0 && i > 0 || step > math.MaxUint32 || key > math.MaxUint32 || n == 0 || n > span+1 {
-			return fmt.Errorf("%w: the key %d of its names", ErrDamaged, i)
-		}
-		at := uint64(0)
-		for j := range n {
-			step := r.uvarint()
-			if at += step; r.failed || at > span || step > span || step == 0 && j > 0 {
-				return fmt.Errorf("%w: the key %d of its names", ErrDamaged, i)
-			}
-		}
-		if i%markEvery == markEvery-1 {
-			p.marks = append(p.marks, mark{key, len(p.names) - len(r.b)})
-		}
-	}
-	return nil
-}
-
-// reader cuts values off b; failed says that it could not.
-type reader struct {
-	b      []byte
-	failed bool
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.b, r.failed = nil, true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.b, r.failed = nil, true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.b, r.failed = nil, true
-		return nil
-	}
-	out := r.b[:n]
-	r.b = r.b[n:]
-	return out
-}
-
-func (r *reader) byte() byte {
-	if b := r.bytes(1); len(b) == 1 {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *reader) facts() (f Facts) {
-	f.First, f.Last = r.uvarint(), r.uvarint()
-	copy(f.Hash[:], r.bytes(uint64(len(f.Hash))))
-	f.From, f.To = eventlog.Time(r.varint()), eventlog.Time(r.varint())
-	f.Kinds = readCounts(r, func() eventlog.Kind { return eventlog.Kind(r.byte()) })
-	f.Resources = readCounts(r, func() eventlog.Resource { return eventlog.Resource(r.bytes(r.uvarint())) })
-	f.Outcomes = readCounts(r, func() eventlog.Outcome { return eventlog.Outcome(r.byte()) })
-	seq := f.First
-	for range r.uvarint() {
-		if seq += r.uvarint(); r.failed || seq > f.Last {
-			r.failed = true
-			break
-		}
-		f.Epochs = append(f.Epochs, seq)
-	}
-	return f
-}
-
-func readCounts[K eventlog.Kind | eventlog.Resource | eventlog.Outcome](r *reader, key func() K) map[K]uint64 {
-	counts := map[K]uint64{}
-	for range r.uvarint() {
-		k := key()
-		counts[k] = r.uvarint()
-		if r.failed {
-			break
-		}
-	}
-	return counts
 }

@@ -27,6 +27,8 @@ type Report struct {
 	Root string `json:"root,omitempty"`
 	// Snapshots are the ones in the log's directory, in the bucket beside its stream, or in the bundle.
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
+	// Index is the index of the log; nil if it has no part.
+	Index *Index `json:"index,omitempty"`
 	// Unlisted says why the snapshots in the bucket beside a stream were not checked. The log is whole without them.
 	Unlisted string `json:"unlisted,omitempty"`
 	// Stateless says that no state can be made from the entries: the earlier ones are missing, and there is no
@@ -46,16 +48,21 @@ type Report struct {
 	// was to be compared with checkpoints; otherwise there is no report.
 	Failed string `json:"failed,omitempty"`
 	// EndUnknown says why the log may have had more entries: then Whole is false, though the Entries are good.
-	EndUnknown       string  `json:"doubt,omitempty"`
-	Damage           *Damage `json:"damage,omitempty"`
-	Seconds          float64 `json:"seconds"`
-	EntriesPerSecond float64 `json:"entriesPerSecond"`
+	EndUnknown string  `json:"doubt,omitempty"`
+	Damage     *Damage `json:"damage,omitempty"`
+	Speed
 
 	// Advice says what to do about the damage, if there is anything to do.
 	Advice string `json:"-"`
 
 	damage *eventlog.DamagedError
 	cause  error // of Failed
+}
+
+// Speed is the speed of the check of a log's entries.
+type Speed struct {
+	Seconds          float64 `json:"seconds"`
+	EntriesPerSecond float64 `json:"entriesPerSecond"`
 }
 
 // Damage is the place of the damage in a log.
@@ -100,8 +107,9 @@ const (
 // Last returns the last entry that was found good, First-1 if there is none.
 func (r *Report) Last() uint64 { return r.First + r.Entries - 1 }
 
-// Err returns an error if the log is damaged, if one of its snapshots is bad, or if it contradicts a checkpoint; nil
-// otherwise. Damage is an *eventlog.DamagedError, and a contradiction an *audit.MismatchError.
+// Err returns an error if the log is damaged, if one of its snapshots or a part of its index is bad, or if it
+// contradicts a checkpoint; nil otherwise. Damage is an *eventlog.DamagedError, and a contradiction an
+// *audit.MismatchError.
 func (r *Report) Err() error {
 	if r.cause != nil {
 		return r.failure()
@@ -119,7 +127,7 @@ func (r *Report) Err() error {
 	if err := errors.Join(r.unread(), r.endUnknown(), r.notCompared()); err != nil {
 		return err
 	}
-	return errors.Join(r.stateless(), r.badSnapshots())
+	return errors.Join(r.stateless(), r.badSnapshots(), r.badIndex())
 }
 
 // failure is the error that has kept the log from being checked, with the facts found so far.
@@ -241,6 +249,36 @@ func (r *Report) badSnapshots() error {
 					r.Path, s.Seq, s.Reason, s.advice),
 			)
 		}
+	}
+	return errors.Join(bad...)
+}
+
+// badIndex is the error for parts of the index of a log that is whole itself.
+func (r *Report) badIndex() error {
+	if r.Index == nil {
+		return nil
+	}
+	if why := r.Index.Unlisted; why != "" {
+		return fmt.Errorf("%s: the log is whole, but its index was not checked: %s", r.Path, why)
+	}
+	var bad []error
+	advice := "rollcall log index " + r.Path
+	again := false
+	for _, p := range r.Index.Others {
+		what := fmt.Sprintf("the log is whole, but the index of its entries %d to %d", p.First, p.Last)
+		switch p.State {
+		case IndexUnread:
+			bad = append(bad, fmt.Errorf("%s: %s was not checked: %s", r.Path, what, p.Reason))
+		case IndexDamaged:
+			again = true
+			bad = append(bad, fmt.Errorf("%s: %s is not used: %s", r.Path, what, p.Reason))
+		case IndexWrong:
+			again, advice = true, "explain and log info may have answered wrongly. rollcall log index --check "+r.Path
+			bad = append(bad, fmt.Errorf("%s: %s is wrong: %s", r.Path, what, p.Reason))
+		}
+	}
+	if again {
+		bad = append(bad, errors.New(advice+" makes it again from the entries"))
 	}
 	return errors.Join(bad...)
 }

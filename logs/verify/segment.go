@@ -12,9 +12,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
@@ -37,6 +39,7 @@ type segmentLine struct {
 	Damage          *Damage        // at the end
 	Unreadable      *Damage        // at the end: the system could not read the file
 	Err             string         // at the end: the segment could not be checked
+	Index           []index.Digest // the parts of the index that end with entry At
 }
 
 // A segmentChecker checks segments in a process of its own, one after the other, because a damaged one may crash that
@@ -47,19 +50,20 @@ type segmentChecker struct {
 	paths     io.WriteCloser // of the segments to check, a line each
 	lines     *json.Decoder
 	complaint bytes.Buffer
+	index     *indexCheck
 }
 
 // copiedFile is the number of the open file with the copy of a segment, in the process that checks.
 const copiedFile = 3
 
 func newSegmentChecker(
-	ctx context.Context, files *boltlog.Files, command func(context.Context) (*exec.Cmd, error),
+	ctx context.Context, files *boltlog.Files, command func(context.Context) (*exec.Cmd, error), index *indexCheck,
 ) (*segmentChecker, error) {
 	child, err := command(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &segmentChecker{child: child}
+	c := &segmentChecker{child: child, index: index}
 	c.child.Stderr = &c.complaint
 	if files.Tail != nil {
 		c.copied = files.Paths[len(files.Paths)-1]
@@ -73,8 +77,19 @@ func newSegmentChecker(
 		return nil, err
 	}
 	c.lines = json.NewDecoder(stdout)
-	return c, c.child.Start()
+	if err := c.child.Start(); err != nil {
+		return nil, err
+	}
+	for _, r := range index.ranges(0) {
+		if _, err := fmt.Fprintf(c.paths, "%s%d %d\n", indexLine, r.First, r.Last); err != nil {
+			break // it has ended, which is found with the first segment
+		}
+	}
+	return c, nil
 }
+
+// indexLine begins the lines with the ranges of the parts of the index, which come before the paths.
+const indexLine = "index "
 
 // close ends the process. Its last output does not matter: check has the answers.
 func (c *segmentChecker) close() {
@@ -100,6 +115,7 @@ func (c *segmentChecker) check(
 		if line.Opened != nil {
 			opened = line.Opened
 		}
+		c.index.add(line.Index)
 		if end = line; line.Report == nil {
 			progress(line.At, line.First, line.Last)
 		}
@@ -148,8 +164,9 @@ func (l segmentLine) result(path string, err error, complaint []byte) (segmentRe
 		Err: fmt.Errorf("the process that checked it crashed (%v): %s", err, first)}
 }
 
-// CheckSegments checks the segments that a Run in another process names on in, and answers on out. It is called by the
-// process of Options.Checker, and returns when in ends.
+// CheckSegments checks the segments that a Run in another process names on in, and answers on out. It also makes the
+// parts of the index that the Run names first. It is called by the process of Options.Checker, and returns when in
+// ends.
 func CheckSegments(in io.Reader, out io.Writer) error {
 	w := bufio.NewWriter(out)
 	lines := json.NewEncoder(w)
@@ -158,20 +175,33 @@ func CheckSegments(in io.Reader, out io.Writer) error {
 		_ = w.Flush() // if this fails there is no reader for the answer
 	}
 	paths := bufio.NewScanner(in)
+	var ranges []index.Range
+	var maker *partMaker
 	for paths.Scan() {
+		if text, ok := strings.CutPrefix(paths.Text(), indexLine); ok {
+			var r index.Range
+			if _, err := fmt.Sscanf(text, "%d %d", &r.First, &r.Last); err != nil {
+				return fmt.Errorf("%s: want the first and the last entry of a part: %w", paths.Text(), err)
+			}
+			ranges = append(ranges, r)
+			continue
+		}
+		if maker == nil {
+			maker = newPartMaker(ranges)
+		}
 		var path string
 		var copied bool
 		if _, err := fmt.Sscanf(paths.Text(), "%q %t", &path, &copied); err != nil {
 			return fmt.Errorf("%s: want a quoted path, and whether it was copied: %w", paths.Text(), err)
 		}
-		answer(path, copied, say)
+		answer(path, copied, maker, say)
 	}
 	return paths.Err()
 }
 
 // answer checks one segment, and writes the result.
-func answer(path string, copied bool, say func(segmentLine)) {
-	report, err := checkSegment(path, copied, say)
+func answer(path string, copied bool, maker *partMaker, say func(segmentLine)) {
+	report, err := checkSegment(path, copied, maker, say)
 	end := segmentLine{At: report.Last.Seq, First: report.Facts.First, Last: report.Facts.Last, Report: &report}
 	var unreadable *eventlog.UnreadableError
 	var damage *eventlog.DamagedError
@@ -186,7 +216,9 @@ func answer(path string, copied bool, say func(segmentLine)) {
 }
 
 // checkSegment checks all of the segment at path that can be checked without its neighbours.
-func checkSegment(path string, copied bool, say func(segmentLine)) (report segmentReport, err error) {
+func checkSegment(
+	path string, copied bool, maker *partMaker, say func(segmentLine),
+) (report segmentReport, err error) {
 	var s *boltlog.Segment
 	if copied {
 		s, err = boltlog.OpenSegmentCopy(path, os.NewFile(copiedFile, path))
@@ -199,7 +231,7 @@ func checkSegment(path string, copied bool, say func(segmentLine)) (report segme
 	defer func() { err = errors.Join(err, s.Close()) }()
 	report.Facts = s.Facts
 	say(segmentLine{At: s.First - 1, First: s.First, Last: s.Last, Opened: &s.Facts})
-	for part := range checkParts(s) {
+	for part := range checkParts(s, maker) {
 		if report.First.Seq == 0 {
 			report.First = part.first
 		}
@@ -208,7 +240,11 @@ func checkSegment(path string, copied bool, say func(segmentLine)) (report segme
 		}
 		report.Last, report.Hash = part.last, part.hash
 		report.Spans = append(report.Spans, part.span)
-		say(segmentLine{At: part.last.Seq, First: s.First, Last: s.Last})
+		line := segmentLine{At: part.last.Seq, First: s.First, Last: s.Last}
+		if part.index != nil {
+			line.Index = maker.add(part.index, part.hash)
+		}
+		say(line)
 	}
 	if err := s.Sound(); err != nil {
 		return report, err
@@ -225,26 +261,29 @@ type part struct {
 	first, last eventlog.Header
 	hash        [32]byte // the last record's
 	span        merkle.Span
+	index       *index.Builder // nil if no part of the index is to be made
 	err         error
 }
 
-// checkParts checks a segment's parts, several at a time, and yields them in order. The caller may stop early: the
-// process ends then.
-func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
+// checkParts checks a segment's parts, several at a time, and yields them in order. No part of the index begins or ends
+// within one. The caller may stop early: the process ends then.
+func checkParts(s *boltlog.Segment, maker *partMaker) func(yield func(part) bool) {
 	return func(yield func(part) bool) {
 		ahead := 2 * runtime.GOMAXPROCS(0)
 		parts := make(chan chan part, ahead)
 		running := make(chan struct{}, runtime.GOMAXPROCS(0))
 		go func() {
 			defer close(parts)
-			for from := s.First; from <= s.Last; from = from - (from-1)%partSize + partSize {
+			for from := s.First; from <= s.Last; {
+				upTo := maker.end(from, min(from-(from-1)%partSize+partSize-1, s.Last))
 				result := make(chan part, 1)
 				parts <- result
 				running <- struct{}{}
-				go func() {
-					result <- checkPart(s, from, min(from-(from-1)%partSize+partSize-1, s.Last))
+				go func(from uint64) {
+					result <- checkPart(s, from, upTo, !maker.idle())
 					<-running
-				}()
+				}(from)
+				from = upTo + 1
 			}
 		}()
 		for result := range parts {
@@ -255,10 +294,13 @@ func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
 	}
 }
 
-// checkPart checks the entries from from to to. It also reads the entry before them, which they must follow; the part
-// that has that entry reports its faults.
-func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
+// checkPart checks the entries from from to to, and makes their index if indexed says so. It also reads the entry
+// before them, which they must follow; the part that has that entry reports its faults.
+func checkPart(s *boltlog.Segment, from, to uint64, indexed bool) (p part) {
 	p.span = merkle.NewSpan(from - 1)
+	if indexed {
+		p.index = &index.Builder{}
+	}
 	var decoder eventlog.Decoder
 	for r, err := range s.Records(context.Background(), max(from-1, s.First), to) {
 		var e eventlog.Entry
@@ -283,6 +325,9 @@ func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
 		}
 		if h.Seq >= from {
 			p.span.Add(r.Hash)
+			if indexed && p.err == nil {
+				p.err = p.index.Add(e)
+			}
 		}
 		p.hash = r.Hash
 	}

@@ -64,6 +64,7 @@ func (v *verifier) tail(ctx context.Context) error {
 	if w, ok := v.log.Writer(); ok {
 		v.report.Tail = &Tail{First: next, Last: next - 1, PID: w.PID, Version: w.Version}
 	}
+	v.indexTail(ctx, next)
 	err = v.read(ctx, next, last)
 	if t := v.report.Tail; t != nil {
 		w, _ := v.log.Writer()
@@ -128,5 +129,6 @@ func (v *verifier) goOn(rec []byte) error {
 		v.tree.Add(v.prev.Hash)
 	}
 	v.report.Entries++
+	v.index.add(v.maker.entry(e, v.prev.Hash))
 	return nil
 }

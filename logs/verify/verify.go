@@ -93,6 +93,8 @@ type verifier struct {
 	total  int64
 
 	checker *segmentChecker
+	index   indexCheck
+	maker   *partMaker   // of the parts of the index that need entries from the writer
 	good    goodEntries  // the good entries of the segments checked
 	log     *logs.Source // as a whole; nil as long as it is not open
 	// unopened is the reason why log is not open although it has a writer, such as an unreadable segment.
@@ -126,6 +128,7 @@ func (v *verifier) run(ctx context.Context) error {
 		v.tree = &merkle.Tree{}
 	}
 	v.good = goodEntries{first: v.report.First, before: files.Before.Hash}
+	v.index = loadIndex(v.report.Path)
 	began := time.Now()
 	err = v.segments(ctx, files)
 	if err == nil && v.unopened != nil {
@@ -143,6 +146,7 @@ func (v *verifier) run(ctx context.Context) error {
 		damage = v.loss()
 	}
 	v.report.found(damage)
+	v.report.Index = v.index.result(v.report.First, v.report.Last())
 	v.report.EntriesPerSecond = float64(v.report.Entries) / v.report.Seconds
 	if files.Live && v.opts.Report != nil {
 		v.opts.Report(fmt.Sprintf("the log is being written to: read up to entry %d", v.report.Last()))
@@ -164,7 +168,7 @@ func (v *verifier) measure(paths []string) {
 
 // segments checks all segments.
 func (v *verifier) segments(ctx context.Context, files *boltlog.Files) (err error) {
-	if v.checker, err = newSegmentChecker(ctx, files, v.opts.Checker); err != nil {
+	if v.checker, err = newSegmentChecker(ctx, files, v.opts.Checker, &v.index); err != nil {
 		return err
 	}
 	defer v.checker.close()

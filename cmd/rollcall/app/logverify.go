@@ -38,6 +38,12 @@ could stand for them are bad, and 1 if there are none: the entries are checked,
 but no state can be made from them. rollcall replay checks whether a snapshot's
 state is the one that the entries make.
 
+Each part of the log's index is made again in memory and compared. A part that
+is damaged, of another log, or does not agree with its entries is named, with
+the command that makes it again; the log is whole without it, and the exit code
+is 1. Only this comparison finds a part that is whole and wrong, such as a
+forged one: explain and log info use it.
+
 A log that was written anew from some entry on, or cut short, is whole in
 itself. Only a signed checkpoint that was kept elsewhere shows it: with
 --checkpoint and --key the log is compared with the checkpoint, and there is a
@@ -253,6 +259,7 @@ func signedVerdict(r *verify.Report) string {
 	return ""
 }
 
+// writeSnapshots writes the results of the snapshots and of the index.
 func writeSnapshots(w io.Writer, r *verify.Report) {
 	if r.Unlisted != "" {
 		plainf(w, "snapshots NOT CHECKED: %s\n", r.Unlisted)
@@ -268,6 +275,31 @@ func writeSnapshots(w io.Writer, r *verify.Report) {
 		default:
 			plainf(w, "snapshot  of entry %d, not compared: %s\n", s.Seq, s.Reason)
 		}
+	}
+	writeIndex(w, r.Index)
+}
+
+// writeIndex writes how many parts of the index are good, and which are not; nothing if x is nil.
+func writeIndex(w io.Writer, x *verify.Index) {
+	switch {
+	case x == nil:
+		return
+	case x.Unlisted != "":
+		plainf(w, "index     NOT CHECKED: %s\n", x.Unlisted)
+		return
+	}
+	plainf(w, "index     %d of %d parts good\n", x.Good, x.Parts)
+	for _, p := range x.Others {
+		state := p.State
+		switch p.State {
+		case verify.IndexDamaged:
+			state = "BAD"
+		case verify.IndexWrong:
+			state = "WRONG"
+		case verify.IndexUnread:
+			state = "NOT KNOWN"
+		}
+		plainf(w, "index     of entries %d to %d, %s: %s\n", p.First, p.Last, state, p.Reason)
 	}
 }
 

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE rollcall ARG...   the command exits with that code
 //	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
+//	forgeindex LOG               the parts of the log's index are replaced by wrong ones with right hashes
 //	explained, placement, jumps, tampered, figures
 //	                             answers compared with a naive reading of log cat; see their comments
 //
@@ -55,8 +56,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"samelog": sameLog,
+			"exits":      exits,
+			"samelog":    sameLog,
+			"forgeindex": forgeIndex,
 			// The users' journeys: oncall.txt, auditor.txt, platform.txt.
 			"explained": explained,
 			"preemptor": preemptor,
