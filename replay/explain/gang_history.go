@@ -52,6 +52,7 @@ type gangHistory struct {
 	now, settled  lasting      // the code that holds, and the last one that is not InFlight
 
 	past       passers
+	lostNodes  nodeLosses
 	unreserved *answer.ReservationEnd
 
 	preempted, preemptedBy preemptions
@@ -104,6 +105,7 @@ func (h *gangHistory) begun(m *scheduler.Machine) {
 // before looks at an entry before it is applied: at the objects that the entry will change or take away.
 func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 	h.cause, h.held, h.ends, h.loses = "", false, false, false
+	defer h.noteNodeLoss(m, e)
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
 		h.beforeAnyDecision(m, recorded{pointOf(e), p})
@@ -130,6 +132,7 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 func (h *gangHistory) beforeAnyDecision(m *scheduler.Machine, r recorded) {
 	d := r.decision
 	by := h.notePreemption(m, r.at, d)
+	h.past.before(m, h.gang(m), h.entityIn(m), d)
 	if pod := m.Cluster().Pods().Get(d.UID); h.concerns(m, pod) && !ofResize(pod, d) {
 		h.held = pod.Stage == cluster.Waiting
 		h.beforeDecision(m, r, pod)

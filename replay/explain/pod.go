@@ -96,6 +96,8 @@ func explainPod(r *reading, scan *podScan) (*answer.Pod, error) {
 	rerun.own = scan.uid
 	rerun.tell(scan.lostTo)
 	rerun.tell(scan.preempted...)
+	rerun.tellLosses(&scan.losses)
+	rerun.tellLosses(&scan.earlierLosses)
 	if scan.gone != nil {
 		rerun.startBefore(scan.gone.Seq)
 	}
@@ -141,6 +143,7 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 		x.Group = s.group.String()
 	}
 	addPreemptions(x, s, r)
+	addNodeLosses(x, s, r, gang)
 	if by := m.AskedBy(s.uid, scheduler.Evict); by > 0 && by <= r.base {
 		x.AskedToGoBy = by
 	}

@@ -27,6 +27,7 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 		RejectedBy:   append(append([]string(nil), unschedulable...), pending...),
 		GatingPlugin: e.GatingPlugin(), GatingMessage: e.GatingMessage(),
 	}
+	addAhead(&s, m, e)
 	if at, ok := m.Queue().RetryAt(e); ok {
 		s.RetryAt = answer.Instant(at)
 	}
@@ -63,7 +64,8 @@ func nextRetry(s *answer.QueuePlace, now answer.Instant) string {
 	switch s.State {
 	case queue.Active.String():
 		if s.Ahead > 0 {
-			return fmt.Sprintf("in its turn: %s before it", phrase.Count(int64(s.Ahead), "entity", "entities"))
+			return fmt.Sprintf("in its turn: %s before it", phrase.Count(int64(s.Ahead), "entity", "entities")) +
+				phrase.Ahead(s)
 		}
 		return "with the next cycle"
 	case queue.InFlight.String():

@@ -74,6 +74,8 @@ type podScan struct {
 	preempted        []recorded // the last decisions that preempted others for it or its gang, at most maxPreemptions
 	earlierPreempted int        // how many came before those
 
+	losses, earlierLosses lossScan // of the pod, and of the last of the earlier pods of its name that has any
+
 	results []*answer.EvictResult // the latest result of each eviction that these decisions asked for
 
 	own []uint64 // if it is gone: the entries that may name the pod itself, or begin an epoch
@@ -107,9 +109,12 @@ func (s *podScan) startFrom(m *scheduler.Machine) {
 	}
 	s.seen, s.uid, s.object = true, p.Object.UID, p.Object
 	s.group, _ = cluster.GroupName(p.Object)
+	s.losses.uid = s.uid
+	s.losses.placed(p.Node)
 }
 
 func (s *podScan) take(e eventlog.Entry) {
+	defer s.noteLoss(e)
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
 		if gang, ok := gangOf(p); ok {
@@ -169,7 +174,7 @@ func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
 			earlier++
 		}
 		*s = podScan{name: s.name, near: s.near, stops: s.stops, gangs: s.gangs, seen: true, uid: pod.UID,
-			created: pointOf(e), earlier: earlier}
+			created: pointOf(e), earlier: earlier, losses: s.losses, earlierLosses: s.earlierLosses}
 		s.group, _ = cluster.GroupName(pod)
 	}
 	s.object = pod
@@ -298,7 +303,7 @@ func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Nam
 		return history.EveryEntry // decisions on the other gangs of the composite count too, and name neither of them
 	}
 	if m.Queue().Find(s.uid) != nil || s.lostTo.exists() || len(s.preempted) > 0 ||
-		m.AskedBy(s.uid, scheduler.Evict) > 0 || m.AskedBy(s.uid, scheduler.Bind) > 0 ||
+		m.AskedBy(s.uid, scheduler.Evict) > 0 || m.AskedBy(s.uid, scheduler.Bind) > 0 || s.mayBeLost(m.Seq()) ||
 		p != nil && (p.Stage != cluster.Bound || !knows(names, p)) {
 		return history.SelectedEntries
 	}

@@ -71,6 +71,13 @@ type Pod struct {
 	// OmittedPreempted is the number of earlier ones.
 	Preempted        []Preemption `json:"preempted,omitempty"`
 	OmittedPreempted int          `json:"omittedPreempted,omitempty"`
+	// NodeLost is the loss of the node on which the pod was. EarlierNodeLost is the last loss of a node on which an
+	// earlier pod of the name was. Both are nil for none.
+	NodeLost        *NodeLoss `json:"nodeLost,omitempty"`
+	EarlierNodeLost *NodeLoss `json:"earlierNodeLost,omitempty"`
+	// GroupNodeLosses are, for a pod that is pending with its gang, the losses of nodes on which members were, as
+	// GroupHistory.NodeLosses has them.
+	GroupNodeLosses []NodeLoss `json:"groupNodeLosses,omitempty"`
 	// Untraced says, if a trace was asked for, why there is no decision that has one.
 	Untraced string `json:"untraced,omitempty"`
 	// Reason is the reason why it is pending, or why its gang is; nil if it is not.
