@@ -253,9 +253,9 @@ func (v policyView) GangOf(pod *v1.Pod) (_ framework.Gang, ok bool) {
 	return gang, true
 }
 
-// QueuePolicy returns the name of the queue policy of a profile; "" if there is no such profile, or if it does not plan
-// gangs.
-func (m *Machine) QueuePolicy(profile string) string {
+// QueuePolicyOf returns the name of the queue policy of a profile; "" if there is no such profile, or if it does not
+// plan gangs.
+func QueuePolicyOf(m *Machine, profile string) string {
 	p := m.profiles.byName[profile]
 	if p == nil {
 		return ""

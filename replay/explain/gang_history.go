@@ -52,7 +52,6 @@ type gangHistory struct {
 	now, settled  lasting      // the code that holds, and the last one that is not InFlight
 
 	past       passers
-	lostNodes  nodeLosses
 	unreserved *answer.ReservationEnd
 
 	preempted, preemptedBy preemptions
@@ -105,7 +104,7 @@ func (h *gangHistory) begun(m *scheduler.Machine) {
 // before looks at an entry before it is applied: at the objects that the entry will change or take away.
 func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 	h.cause, h.held, h.ends, h.loses = "", false, false, false
-	defer h.noteNodeLoss(m, e)
+	defer noteNodeLoss(h, m, e)
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
 		h.beforeAnyDecision(m, recorded{pointOf(e), p})

@@ -219,7 +219,7 @@ func (p *passers) part(list *passed) *answer.PastPart {
 	return out
 }
 
-// told returns an entity that passed, with the rule by which it did: what it took is known by now.
+// told returns an entity that passed, with the rule that allowed it: the amounts that it took are known by now.
 func (p *passers) told(by *passer) answer.Passer {
 	out := by.Passer
 	i := slices.Index(p.asks, by.lacked)

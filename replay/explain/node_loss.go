@@ -28,8 +28,8 @@ const (
 	byEviction = "EvictionByEvictionAPI"
 )
 
-// lossOf tells, on the state before an entry, which of the pods for which of reports true the entry takes off their
-// node because the node is lost; nil if it takes none off. Pods that were to go before are not among them.
+// lossOf names, on the state before an entry, the pods that lose their node with the entry because the node is lost. It
+// returns nil if there are none. It ignores pods that were to go before, and pods for which of returns false.
 func lossOf(m *scheduler.Machine, e eventlog.Entry, of func(*cluster.Pod) bool) *answer.NodeLoss {
 	at := pointOf(e)
 	switch p := e.Payload.(type) {
@@ -196,7 +196,7 @@ func evicts(node *v1.Node) bool {
 	})
 }
 
-// add adds a loss, to the last one of the node if that goes on.
+// add adds a loss, to the last one of the node if the node has not recovered since.
 func (l *nodeLosses) add(x *answer.NodeLoss) {
 	for i := range slices.Backward(l.list) {
 		last := &l.list[i]
@@ -225,8 +225,8 @@ func (l *nodeLosses) add(x *answer.NodeLoss) {
 	l.list = append(l.list, *x)
 }
 
-// noteNodeLoss takes in an entry before it is applied, and names the node's loss as the cause of what it takes away.
-func (h *gangHistory) noteNodeLoss(m *scheduler.Machine, e eventlog.Entry) {
+// noteNodeLoss takes in an entry before it is applied, and names the node's loss as the cause of the change.
+func noteNodeLoss(h *gangHistory, m *scheduler.Machine, e eventlog.Entry) {
 	if x := h.lostNodes.before(m, e, h.isMember); x != nil && x.How != "Deleted" {
 		h.cause = join(h.cause, phrase.NodeAndCause(x))
 	}

@@ -10,8 +10,15 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// maxLossEntries is how many entries that may be the loss of a pod's node are looked at: the last ones.
+// maxLossEntries is the number of entries that are examined as the loss of a pod's node: the last ones.
 const maxLossEntries = 8
+
+// podLosses are the decisions and entries that took a pod off its node, or may have.
+type podLosses struct {
+	to           recorded // the last decision that may have preempted it
+	evicted      recorded // the decision that evicted it with the rest of its gang
+	own, earlier lossScan // of the pod, and of the last of the earlier pods of its name that has any entry
+}
 
 // lossScan collects, in the first reading, the entries that may be the loss of the node of a pod. The second reading
 // finds out which of them is one.
@@ -40,13 +47,13 @@ func (s *podScan) noteLoss(e eventlog.Entry) {
 	if !s.seen {
 		return
 	}
-	if s.losses.uid != s.uid {
-		if len(s.losses.seqs) > 0 {
-			s.earlierLosses = s.losses
+	if s.lost.own.uid != s.uid {
+		if len(s.lost.own.seqs) > 0 {
+			s.lost.earlier = s.lost.own
 		}
-		s.losses = lossScan{uid: s.uid}
+		s.lost.own = lossScan{uid: s.uid}
 	}
-	l := &s.losses
+	l := &s.lost.own
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
 		if pod, ok := p.Object.(*v1.Pod); ok && pod.UID == s.uid {
@@ -55,19 +62,8 @@ func (s *podScan) noteLoss(e eventlog.Entry) {
 				l.may(e.Seq)
 			}
 		}
-	case *eventlog.Decision:
-		if p.UID == s.uid {
-			l.placed(p.Node)
-		}
-		for i := range p.Places {
-			if p.Places[i].UID == s.uid {
-				l.placed(p.Places[i].Node)
-			}
-		}
-	case *eventlog.BindResult:
-		if p.UID == s.uid {
-			l.placed(p.Node)
-		}
+	case *eventlog.Decision, *eventlog.BindResult:
+		l.notePlaced(p)
 	case *eventlog.Deleted:
 		switch {
 		case p.Resource == eventlog.Nodes && s.gone == nil && slices.Contains(l.nodes, p.Name):
@@ -78,10 +74,29 @@ func (s *podScan) noteLoss(e eventlog.Entry) {
 	}
 }
 
+// notePlaced notes the nodes that a decision, or the result of a bind, gives to the pod.
+func (s *lossScan) notePlaced(payload eventlog.Payload) {
+	switch p := payload.(type) {
+	case *eventlog.Decision:
+		if p.UID == s.uid {
+			s.placed(p.Node)
+		}
+		for i := range p.Places {
+			if p.Places[i].UID == s.uid {
+				s.placed(p.Places[i].Node)
+			}
+		}
+	case *eventlog.BindResult:
+		if p.UID == s.uid {
+			s.placed(p.Node)
+		}
+	}
+}
+
 // mayBeLost reports whether an entry that may be the loss of the pod's node comes after entry seq.
 func (s *podScan) mayBeLost(seq uint64) bool {
 	after := func(at uint64) bool { return seq < at }
-	return slices.ContainsFunc(s.losses.seqs, after) || slices.ContainsFunc(s.earlierLosses.seqs, after)
+	return slices.ContainsFunc(s.lost.own.seqs, after) || slices.ContainsFunc(s.lost.earlier.seqs, after)
 }
 
 // tellLosses requests the losses of nodes of a pod.
@@ -110,7 +125,7 @@ func (r *rerun) lastLoss(s *lossScan) *answer.NodeLoss {
 
 // addNodeLosses adds the losses of the pod's nodes and, if it is pending with its gang, of the gang's.
 func addNodeLosses(x *answer.Pod, s *podScan, r *rerun, h *gangHistory) {
-	x.NodeLost, x.EarlierNodeLost = r.lastLoss(&s.losses), r.lastLoss(&s.earlierLosses)
+	x.NodeLost, x.EarlierNodeLost = r.lastLoss(&s.lost.own), r.lastLoss(&s.lost.earlier)
 	if h != nil {
 		x.GroupNodeLosses = h.lostNodes.list
 	}

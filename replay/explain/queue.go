@@ -23,7 +23,7 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 	unschedulable, pending := e.RejectedBy()
 	s := answer.QueuePlace{
 		Entity: string(e.Type()), State: e.State().String(), Retryable: e.Retryable(), Since: answer.Instant(e.Since()),
-		Ahead: m.Queue().Ahead(e), BackoffUntil: answer.Instant(e.BackoffUntil()),
+		BackoffUntil: answer.Instant(e.BackoffUntil()),
 		RejectedBy:   append(append([]string(nil), unschedulable...), pending...),
 		GatingPlugin: e.GatingPlugin(), GatingMessage: e.GatingMessage(),
 	}

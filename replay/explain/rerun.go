@@ -50,7 +50,8 @@ func newRerun(r *reading) *rerun {
 	at := r.point()
 	return &rerun{reading: r, at: at, last: at.Seq,
 		wanted: map[uint64]recorded{}, done: map[uint64]*answer.Decision{},
-		preemptions: map[uint64]*answer.Preemption{}, losses: map[uint64]nodeLossOf{}, asks: true, trials: map[queue.Key]*trial{}}
+		preemptions: map[uint64]*answer.Preemption{}, losses: map[uint64]nodeLossOf{},
+		asks: true, trials: map[queue.Key]*trial{}}
 }
 
 // startBefore requests the state before an entry; 0 means the earliest state.

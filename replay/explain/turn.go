@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// turn says whether an entity of the queue was ahead of a gang, or by which rule it could overtake the gang.
+// turn says whether an entity of the queue was ahead of a gang, or with which rule it could overtake the gang.
 type turn struct {
 	ahead  bool
 	rule   answer.Overtook // "" if it was ahead
@@ -91,7 +91,7 @@ func whyBefore(q *queue.Queue, a, b *queue.Entity) string {
 	return fmt.Sprintf("the same priority, and active since %s", answer.Instant(since))
 }
 
-// overtakes says by which rule an entity is attempted though x is before it in the queue.
+// overtakes names the rule that allows the attempt of an entity though x is before it in the queue.
 func overtakes(m *scheduler.Machine, x, by *queue.Entity) (answer.Overtook, string) {
 	if by.State() == queue.InFlight || by.State() == queue.Placed {
 		return answer.Underway, "its attempt was under way when the gang was complete"
@@ -102,7 +102,7 @@ func overtakes(m *scheduler.Machine, x, by *queue.Entity) (answer.Overtook, stri
 	case queue.Placed, queue.InFlight:
 		return answer.NotInQueue, "the gang's members were held on nodes"
 	}
-	policy := m.QueuePolicy(x.Profile())
+	policy := scheduler.QueuePolicyOf(m, x.Profile())
 	if m.Queue().SameLane(x, by) {
 		return overtakesInLane(m, x, by, policy)
 	}
@@ -151,7 +151,8 @@ func whyNotTried(x *queue.Entity) string {
 
 // addAhead names the entities that have their turn before e.
 func addAhead(s *answer.QueuePlace, m *scheduler.Machine, e *queue.Entity) {
-	all := m.Queue().AheadOf(e)
+	all := m.Queue().Ahead(e)
+	s.Ahead = len(all)
 	for _, other := range all[:min(answer.MaxAhead, len(all))] {
 		s.AheadOf = append(s.AheadOf, aheadOf(m, other, e))
 	}
@@ -172,7 +173,7 @@ func aheadOf(m *scheduler.Machine, other, e *queue.Entity) answer.AheadEntity {
 	case queue.Asking:
 		x.Why = "HTTP extenders were asked about it"
 	default:
-		x.Why = fmt.Sprintf("the queue policy %s lets none pass it", m.QueuePolicy(other.Profile()))
+		x.Why = fmt.Sprintf("the queue policy %s lets none pass it", scheduler.QueuePolicyOf(m, other.Profile()))
 	}
 	return x
 }

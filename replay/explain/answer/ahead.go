@@ -8,7 +8,7 @@ type AheadEntity struct {
 	// Kind is group, composite or pod, Name its namespace/name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Priority is the priority by which it has its place in the queue.
+	// Priority is the priority that counts in the queue.
 	Priority int32 `json:"priority"`
 	// State is its state in the queue, as QueuePlace has it.
 	State string `json:"state"`

@@ -118,8 +118,8 @@ type PastPart struct {
 	OthersTook []Amount `json:"othersTook,omitempty"`
 }
 
-// Overtook is the rule by which an entity was placed before a gang that was ahead of it. It is judged where the attempt
-// that placed the entity begins.
+// Overtook is the rule that allowed an entity to be placed before a gang that was ahead of it. It is judged where the
+// attempt that placed the entity begins.
 type Overtook string
 
 // The rules.
@@ -134,13 +134,13 @@ const (
 	OtherPolicy Overtook = "OtherPolicy"
 	// KeptRoom: the lane let nothing pass, but room was kept on nodes for it.
 	KeptRoom Overtook = "KeptRoom"
-	// OtherLane: another entity let nothing of the gang's lane pass, and it was not behind that one.
+	// OtherLane: the gang waited in its lane, and the entity was not in that lane.
 	OtherLane Overtook = "OtherLane"
 	// NotInQueue: the gang was kept out of the queue by a plugin, or had no place in it.
 	NotInQueue Overtook = "NotInQueue"
 	// Underway: its attempt was under way when the gang became complete.
 	Underway Overtook = "Underway"
-	// OutOfTurn: none of these. "rollcall replay --order" judges it.
+	// OutOfTurn: none of these. "rollcall audit order" judges it.
 	OutOfTurn Overtook = "OutOfTurn"
 )
 
@@ -159,8 +159,8 @@ type Passer struct {
 	// first by the order of the queue. In another state the gang could not be tried.
 	Meanwhile string   `json:"meanwhile"`
 	Took      []Amount `json:"took,omitempty"`
-	// Overtook is the rule by which it was placed before the gang; "" if it was ahead of it. Why says in words why it
-	// was ahead, or why it could overtake. Both are of First.
+	// Overtook is the rule that allowed it to be placed before the gang; "" if it was ahead of the gang. Why says in
+	// words why it was ahead, or why it could overtake. Both are of First.
 	Overtook Overtook `json:"overtook,omitempty"`
 	Why      string   `json:"why,omitempty"`
 }

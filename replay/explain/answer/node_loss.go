@@ -2,7 +2,7 @@ package answer
 
 // NodeLoss is the loss of a node on which pods were: the node was deleted, or it evicted them.
 type NodeLoss struct {
-	// Point is the first entry by which pods were lost.
+	// Point is the first entry that took pods off the node.
 	Point
 	// Node is the node's name.
 	Node string `json:"node"`
@@ -23,7 +23,7 @@ type NodeLoss struct {
 	// OnNode is, in the answer about a pod, the number of members of its gang that had the node at Point; the pod is
 	// one of them. It is 0 in other answers.
 	OnNode int `json:"onNode,omitempty"`
-	// Last is the last entry by which pods were lost, if that is another one than Point.
+	// Last is the last entry that took pods off the node, if that is another one than Point.
 	Last *Point `json:"last,omitempty"`
 	// BelowMinimum says that the gang had its minimum before, and has fewer members on nodes without these.
 	BelowMinimum bool `json:"belowMinimum,omitempty"`

@@ -9,9 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
-// letPast shows the entities that were given nodes while the gang waited: the ones that were ahead of it, and the ones
-// that overtook it. Of each kind it shows the ones that took the most of the resource that the gang lacks, in the order
-// of time.
+// letPast shows the entities that were given nodes while the gang waited: the ones ahead of it, and the ones that
+// overtook it. Each table has the entities that took the most of the resource that the gang lacks, in the order of time.
 func (p *page) letPast(l *answer.LetPast) {
 	if l == nil {
 		return

@@ -80,8 +80,8 @@ func podLost(p *answer.Pod) string {
 	return fmt.Sprintf("was lost at %s (entry %d): %s; it ", x.Time, x.Seq, phrase.NodeAndCause(x))
 }
 
-// lostNode says, to follow the answer about a gang, by the loss of which node it has lost its minimum since it was last
-// placed; "" if it has its minimum, or did not lose it so.
+// lostNode names, to follow the answer about a gang, the last node that it lost with members since it was last placed.
+// It returns "" if the gang has its minimum, or has lost no node.
 func lostNode(g *answer.Group) string {
 	if g.Stage == "Placed" || g.Stage == "Done" {
 		return ""
@@ -100,8 +100,8 @@ func lostNode(g *answer.Group) string {
 		}
 	}
 	if earlier > 0 {
-		text += fmt.Sprintf("; before that, since it was placed, %s", phrase.Count(int64(earlier), "other loss of a node",
-			"other losses of nodes"))
+		text += "; before that, since it was placed, " +
+			phrase.Count(int64(earlier), "other loss of a node", "other losses of nodes")
 	}
 	return text
 }
