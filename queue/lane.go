@@ -76,7 +76,7 @@ func (q *Queue) headOfLanes() (head *Entity) {
 	for _, set := range q.lanes.sets {
 		var first *Entity
 		for _, l := range set.lanes {
-			if e := l.head(q); e != nil && (first == nil || q.goesBefore(e, first)) {
+			if e := l.head(q); e != nil && (first == nil || q.GoesBefore(e, first)) {
 				first = e
 			}
 		}
@@ -87,8 +87,8 @@ func (q *Queue) headOfLanes() (head *Entity) {
 	return head
 }
 
-// goesBefore reports whether a is attempted before b if both are worth an attempt.
-func (q *Queue) goesBefore(a, b *Entity) bool {
+// GoesBefore reports whether a is attempted before b if both are worth an attempt.
+func (q *Queue) GoesBefore(a, b *Entity) bool {
 	if c := q.CompareLanes(a, b); c != 0 {
 		return c < 0
 	}

@@ -1,6 +1,9 @@
 package queue
 
 import (
+	"cmp"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -19,27 +22,31 @@ func (q *Queue) RetryAt(e *Entity) (at eventlog.Time, ok bool) {
 	return 0, false
 }
 
-// Ahead returns how many entities have their turn before e: the ones in flight, and the active ones that come first in
-// the order of the queue. In a lane it also counts entities that do not let e pass. It is 0 for an entity that is not
-// active.
-func (q *Queue) Ahead(e *Entity) int {
+// Ahead returns the entities that have their turn before e: the ones in flight, and the active ones that come first in
+// the order of the queue. In a lane the entities that do not let e pass are among them, before the active ones. They
+// are in the order of their turns. The result is nil for an entity that is not active.
+func (q *Queue) Ahead(e *Entity) (ahead []*Entity) {
 	if e.state != Active {
-		return 0
+		return nil
 	}
-	ahead := len(q.flight)
+	ahead = append(ahead, q.flight...)
 	if e.lane != nil {
 		e.lane.entities.walk(skipNone, func(other *Entity) bool {
 			if other != e && other.state != Active && !q.letsPass(other) {
-				ahead++
+				ahead = append(ahead, other)
 			}
 			return other == e
 		})
 	}
+	active := len(ahead)
 	for _, other := range q.sorted.all() {
-		if other != e && other.state == Active && q.goesBefore(other, e) {
-			ahead++
+		if other != e && other.state == Active && q.GoesBefore(other, e) {
+			ahead = append(ahead, other)
 		}
 	}
+	slices.SortFunc(ahead[active:], func(a, b *Entity) int {
+		return cmp.Or(q.CompareLanes(a, b), q.compare(a, b))
+	})
 	return ahead
 }
 

@@ -252,3 +252,16 @@ func (v policyView) GangOf(pod *v1.Pod) (_ framework.Gang, ok bool) {
 	}
 	return gang, true
 }
+
+// QueuePolicyOf returns the name of the queue policy of a profile; "" if there is no such profile, or if it does not
+// plan gangs.
+func QueuePolicyOf(m *Machine, profile string) string {
+	p := m.profiles.byName[profile]
+	if p == nil {
+		return ""
+	}
+	if plugin, ok := p.Plugin(coscheduling.Name).(*coscheduling.Coscheduling); ok {
+		return string(plugin.QueuePolicy())
+	}
+	return ""
+}

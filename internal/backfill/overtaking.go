@@ -103,15 +103,15 @@ func covers(kept map[*cluster.Pod]bool, needed room.Demand) bool {
 // Looked returns the number of nominations that were examined to find overtaking entities. Tests bound it.
 func (p *Planner) Looked() int { return p.looked }
 
-// goesBefore reports whether a nominated pod has no lower priority than another pod.
-func (p *Planner) goesBefore(kept, other *cluster.Pod) bool {
+// GoesBefore reports whether a nominated pod has no lower priority than another pod.
+func (p *Planner) GoesBefore(kept, other *cluster.Pod) bool {
 	return p.view.Gangs().PriorityOf(kept.Object) >= p.view.Gangs().PriorityOf(other.Object)
 }
 
 // KeepsFrom reports whether the room that is kept for a nominated pod is not free for another pod: it is the rule of
 // every scheduling cycle.
 func (p *Planner) KeepsFrom(kept, other *cluster.Pod) bool {
-	if !p.goesBefore(kept, other) {
+	if !p.GoesBefore(kept, other) {
 		return false
 	}
 	e, first := p.view.EntityOf(kept), p.view.EntityOf(other)

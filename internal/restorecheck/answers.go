@@ -72,7 +72,7 @@ func (s say) entity(q *queue.Queue, e *queue.Entity) {
 		e.Key(),
 		e.State(),
 		e.Priority(),
-		q.Ahead(e),
+		len(q.Ahead(e)),
 		at,
 		ok,
 		e.Retryable(),

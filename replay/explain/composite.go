@@ -196,6 +196,7 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 	}
 	x.History.Attempts, x.History.Omitted = w.attempts()
 	w.addPreemptions(&x.History, m)
+	w.addNodeLosses(&x.History)
 	c := w.composite(m)
 	if c == nil {
 		return x

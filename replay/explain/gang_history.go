@@ -104,6 +104,7 @@ func (h *gangHistory) begun(m *scheduler.Machine) {
 // before looks at an entry before it is applied: at the objects that the entry will change or take away.
 func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 	h.cause, h.held, h.ends, h.loses = "", false, false, false
+	defer noteNodeLoss(h, m, e)
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
 		h.beforeAnyDecision(m, recorded{pointOf(e), p})
@@ -130,6 +131,7 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 func (h *gangHistory) beforeAnyDecision(m *scheduler.Machine, r recorded) {
 	d := r.decision
 	by := h.notePreemption(m, r.at, d)
+	h.past.before(m, h.gang(m), h.entityIn(m), d)
 	if pod := m.Cluster().Pods().Get(d.UID); h.concerns(m, pod) && !ofResize(pod, d) {
 		h.held = pod.Stage == cluster.Waiting
 		h.beforeDecision(m, r, pod)

@@ -138,6 +138,7 @@ func (h *gangHistory) told(m *scheduler.Machine) answer.GroupHistory {
 	return answer.GroupHistory{
 		FirstSeen: *h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
 		Milestones: h.list, OmittedMilestones: h.forgotten,
+		NodeLosses: h.lostNodes.list, OmittedNodeLosses: h.lostNodes.omitted,
 		LetPast: h.past.list(), Attempts: h.attempts, Omitted: h.omitted,
 		PreemptedBy: h.preemptedBy.asOf(m, h.results), OmittedPreemptedBy: h.preemptedBy.omitted,
 		Preempted: h.preempted.asOf(m, h.results), OmittedPreempted: h.preempted.omitted,

@@ -2,9 +2,11 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -29,24 +31,39 @@ type passers struct {
 
 	priority int32 // the gang's own
 
-	by         map[holderKey]*answer.Passer
+	all, ahead, behind passed
+	begun              map[queue.Key]turn // of attempts under way that began since: where each began
+	turns              map[types.UID]turn // of the pods that the decision at hand places
+}
+
+// passed are entities that passed.
+type passed struct {
+	by         map[holderKey]*passer
 	others     int
 	otherPods  int
 	othersTook []answer.Amount
+}
+
+// passer is one of them.
+type passer struct {
+	answer.Passer
+	lacked v1.ResourceName // what the gang lacked at First, "" if not that it lacked anything is certain
 }
 
 // observe is called when the gang's condition changes.
 func (p *passers) observe(c *cluster.State, g *cluster.Group, at answer.Point, complete, placed bool) {
 	switch {
 	case p.open && placed:
-		p.open, p.until = false, &at
+		p.open, p.until, p.begun, p.turns = false, &at, nil, nil
 	case !p.open && complete && !placed:
-		*p = passers{open: true, from: at, by: map[holderKey]*answer.Passer{}}
+		*p = passers{open: true, from: at, begun: map[queue.Key]turn{}, turns: map[types.UID]turn{}}
 		p.measure(c, g)
 		for _, member := range g.Members()[:min(1, len(g.Members()))] {
 			p.priority = c.Gangs().PriorityOf(member.Object)
 		}
-		p.othersTook = p.nothing()
+		for _, list := range []*passed{&p.all, &p.ahead, &p.behind} {
+			list.by, list.othersTook = map[holderKey]*passer{}, p.nothing()
+		}
 	}
 }
 
@@ -100,15 +117,27 @@ func (p *passers) passed(m *scheduler.Machine, pod *cluster.Pod, at answer.Point
 	if pod == nil {
 		return
 	}
+	t := p.turns[pod.Object.UID]
+	p.add(&p.all, m, pod, at, state, t)
+	if t.ahead {
+		p.add(&p.ahead, m, pod, at, state, t)
+	} else {
+		p.add(&p.behind, m, pod, at, state, t)
+	}
+}
+
+func (p *passers) add(list *passed, m *scheduler.Machine, pod *cluster.Pod, at answer.Point, state queue.State,
+	t turn) {
 	key := holderOf(pod)
-	by := p.by[key]
+	by := list.by[key]
 	if by == nil {
-		if len(p.by) == mostPassers {
-			p.shrink()
+		if len(list.by) == mostPassers {
+			p.shrink(list)
 		}
-		by = &answer.Passer{Kind: key.kind, Name: key.name, First: at, Meanwhile: state.String(), Took: p.nothing(),
-			Priority: m.Cluster().Gangs().PriorityOf(pod.Object)}
-		p.by[key] = by
+		by = &passer{lacked: t.lacked, Passer: answer.Passer{Kind: key.kind, Name: key.name, First: at,
+			Meanwhile: state.String(), Took: p.nothing(), Priority: m.Cluster().Gangs().PriorityOf(pod.Object),
+			Overtook: t.rule, Why: t.why}}
+		list.by[key] = by
 	}
 	by.Pods++
 	by.Last = at
@@ -119,13 +148,13 @@ func (p *passers) passed(m *scheduler.Machine, pod *cluster.Pod, at answer.Point
 }
 
 // sorted returns the entities that passed, largest first.
-func (p *passers) sorted() []*answer.Passer {
-	all := make([]*answer.Passer, 0, len(p.by))
+func (p *passers) sorted(list *passed) []*passer {
+	all := make([]*passer, 0, len(list.by))
 	// any order: sorted right below
-	for _, by := range p.by {
+	for _, by := range list.by {
 		all = append(all, by)
 	}
-	slices.SortFunc(all, func(a, b *answer.Passer) int {
+	slices.SortFunc(all, func(a, b *passer) int {
 		var more int
 		if len(p.asks) > 0 {
 			more = cmp.Compare(b.Took[p.scarce].Amount, a.Took[p.scarce].Amount)
@@ -136,32 +165,42 @@ func (p *passers) sorted() []*answer.Passer {
 }
 
 // shrink keeps the largest and adds up the rest.
-func (p *passers) shrink() {
-	for _, by := range p.sorted()[keptPassers:] {
-		p.fold(by)
-		delete(p.by, holderKey{by.Kind, by.Name})
+func (p *passers) shrink(list *passed) {
+	for _, by := range p.sorted(list)[keptPassers:] {
+		list.fold(by)
+		delete(list.by, holderKey{by.Kind, by.Name})
 	}
 }
 
-func (p *passers) fold(by *answer.Passer) {
-	p.others++
-	p.otherPods += by.Pods
+func (l *passed) fold(by *passer) {
+	l.others++
+	l.otherPods += by.Pods
 	for i := range by.Took {
-		p.othersTook[i].Amount += by.Took[i].Amount
+		l.othersTook[i].Amount += by.Took[i].Amount
 	}
 }
 
 // list returns the collected entities; nil if none passed.
 func (p *passers) list() *answer.LetPast {
-	if len(p.by) == 0 {
+	all := p.part(&p.all)
+	if all == nil {
 		return nil
 	}
-	out := &answer.LetPast{From: p.from, Until: p.until, Priority: p.priority}
-	all := p.sorted()
-	rest := passers{asks: p.asks, others: p.others, otherPods: p.otherPods, othersTook: slices.Clone(p.othersTook)}
-	for i, by := range all {
+	return &answer.LetPast{From: p.from, Until: p.until, Priority: p.priority, Pods: all.Pods, Took: all.Took,
+		By: all.By, Others: all.Others, OtherPods: all.OtherPods, OthersTook: all.OthersTook,
+		Ahead: p.part(&p.ahead), Overtook: p.part(&p.behind)}
+}
+
+// part returns the entities of a list, nil for none.
+func (p *passers) part(list *passed) *answer.PastPart {
+	if len(list.by) == 0 {
+		return nil
+	}
+	out := &answer.PastPart{Entities: list.others + len(list.by)}
+	rest := passed{others: list.others, otherPods: list.otherPods, othersTook: slices.Clone(list.othersTook)}
+	for i, by := range p.sorted(list) {
 		if i < maxPassers {
-			out.By = append(out.By, *by)
+			out.By = append(out.By, p.told(by))
 		} else {
 			rest.fold(by)
 		}
@@ -176,6 +215,21 @@ func (p *passers) list() *answer.LetPast {
 		for i := range by.Took {
 			out.Took[i].Amount += by.Took[i].Amount
 		}
+	}
+	return out
+}
+
+// told returns an entity that passed, with the rule that allowed it: the amounts that it took are known by now.
+func (p *passers) told(by *passer) answer.Passer {
+	out := by.Passer
+	i := slices.Index(p.asks, by.lacked)
+	if by.lacked == "" || out.Overtook == "" || i >= 0 && out.Took[i].Amount > 0 {
+		return out
+	}
+	switch out.Overtook {
+	case answer.BestEffort, answer.Backfill, answer.OtherPolicy:
+		out.Why = fmt.Sprintf("it took no %s, of which the gang had too little; %s", by.lacked, out.Why)
+		out.Overtook = answer.OtherResources
 	}
 	return out
 }

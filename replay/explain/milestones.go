@@ -89,6 +89,7 @@ func join(a, b string) string {
 type milestones struct {
 	list      []answer.Milestone
 	forgotten int // how many came before them
+	lostNodes nodeLosses
 }
 
 // mark adds a milestone: the text of yes or of no, for the new value. first is the point where yes came about first.

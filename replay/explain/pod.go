@@ -94,8 +94,10 @@ func explainPod(r *reading, scan *podScan) (*answer.Pod, error) {
 		rerun.explain(stop)
 	}
 	rerun.own = scan.uid
-	rerun.tell(scan.lostTo)
+	rerun.tell(scan.lost.to)
 	rerun.tell(scan.preempted...)
+	rerun.tellLosses(&scan.lost.own)
+	rerun.tellLosses(&scan.lost.earlier)
 	if scan.gone != nil {
 		rerun.startBefore(scan.gone.Seq)
 	}
@@ -141,6 +143,7 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 		x.Group = s.group.String()
 	}
 	addPreemptions(x, s, r)
+	addNodeLosses(x, s, r, gang)
 	if by := m.AskedBy(s.uid, scheduler.Evict); by > 0 && by <= r.base {
 		x.AskedToGoBy = by
 	}
@@ -213,13 +216,13 @@ func (w podOfGang) needs(m *scheduler.Machine, ahead []uint64, names *history.Na
 
 // addPreemptions adds what the pod had to go for, and what had to go for it.
 func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
-	if by := r.preemption(s.lostTo); by != nil && by.OwnPods > 0 {
+	if by := r.preemption(s.lost.to); by != nil && by.OwnPods > 0 {
 		countRemaining(r.machine, by)
 		x.PreemptedBy = by
 	}
-	if s.evicted.exists() {
-		x.Evicted = &answer.Eviction{Point: s.evicted.at, Members: len(s.evicted.decision.Victims),
-			Why: whyEvicted(s.evicted.decision)}
+	if s.lost.evicted.exists() {
+		x.Evicted = &answer.Eviction{Point: s.lost.evicted.at, Members: len(s.lost.evicted.decision.Victims),
+			Why: whyEvicted(s.lost.evicted.decision)}
 	}
 	addEviction(x, s, r.machine.AskedBy(s.uid, scheduler.Evict))
 	for _, d := range s.preempted {

@@ -23,10 +23,11 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 	unschedulable, pending := e.RejectedBy()
 	s := answer.QueuePlace{
 		Entity: string(e.Type()), State: e.State().String(), Retryable: e.Retryable(), Since: answer.Instant(e.Since()),
-		Ahead: m.Queue().Ahead(e), BackoffUntil: answer.Instant(e.BackoffUntil()),
+		BackoffUntil: answer.Instant(e.BackoffUntil()),
 		RejectedBy:   append(append([]string(nil), unschedulable...), pending...),
 		GatingPlugin: e.GatingPlugin(), GatingMessage: e.GatingMessage(),
 	}
+	addAhead(&s, m, e)
 	if at, ok := m.Queue().RetryAt(e); ok {
 		s.RetryAt = answer.Instant(at)
 	}
@@ -63,7 +64,8 @@ func nextRetry(s *answer.QueuePlace, now answer.Instant) string {
 	switch s.State {
 	case queue.Active.String():
 		if s.Ahead > 0 {
-			return fmt.Sprintf("in its turn: %s before it", phrase.Count(int64(s.Ahead), "entity", "entities"))
+			return fmt.Sprintf("in its turn: %s before it", phrase.Count(int64(s.Ahead), "entity", "entities")) +
+				phrase.Ahead(s)
 		}
 		return "with the next cycle"
 	case queue.InFlight.String():

@@ -25,7 +25,8 @@ type rerun struct {
 	// preemptions are the requested ones, by entry. The value is nil before the entry is reached, and if it is no
 	// preemption.
 	preemptions map[uint64]*answer.Preemption
-	own         types.UID // of the pod that is explained, "" for none
+	losses      map[uint64]nodeLossOf // the requested ones, by entry
+	own         types.UID             // of the pod that is explained, "" for none
 	// alsoWanted reports whether an entry that is to be applied next is a decision to be explained as well.
 	alsoWanted func(eventlog.Entry) bool
 	last       uint64 // the state to begin with may be this entry's, or an earlier one's
@@ -49,7 +50,8 @@ func newRerun(r *reading) *rerun {
 	at := r.point()
 	return &rerun{reading: r, at: at, last: at.Seq,
 		wanted: map[uint64]recorded{}, done: map[uint64]*answer.Decision{},
-		preemptions: map[uint64]*answer.Preemption{}, asks: true, trials: map[queue.Key]*trial{}}
+		preemptions: map[uint64]*answer.Preemption{}, losses: map[uint64]nodeLossOf{},
+		asks: true, trials: map[queue.Key]*trial{}}
 }
 
 // startBefore requests the state before an entry; 0 means the earliest state.
@@ -124,6 +126,9 @@ func (r *rerun) Before(m *scheduler.Machine, e eventlog.Entry) {
 	r.before(m, e)
 	if _, ok := r.preemptions[e.Seq]; ok {
 		r.preemptions[e.Seq] = preemptionOf(m, pointOf(e), e.Payload.(*eventlog.Decision), r.isOwn)
+	}
+	if of, ok := r.losses[e.Seq]; ok {
+		r.losses[e.Seq] = nodeLossOf{of.uid, lossOfOwn(m, e, of.uid)}
 	}
 	if d, ok := r.wanted[e.Seq]; ok {
 		r.done[e.Seq] = r.again(d)

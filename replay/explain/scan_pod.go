@@ -69,8 +69,7 @@ type podScan struct {
 	unreserved   *answer.ReservationEnd
 	lastNode     string // where it stood, when last seen in the cluster
 
-	lostTo           recorded   // the last decision that may have preempted it
-	evicted          recorded   // the decision that evicted it with the rest of its gang
+	lost             podLosses
 	preempted        []recorded // the last decisions that preempted others for it or its gang, at most maxPreemptions
 	earlierPreempted int        // how many came before those
 
@@ -107,9 +106,12 @@ func (s *podScan) startFrom(m *scheduler.Machine) {
 	}
 	s.seen, s.uid, s.object = true, p.Object.UID, p.Object
 	s.group, _ = cluster.GroupName(p.Object)
+	s.lost.own.uid = s.uid
+	s.lost.own.placed(p.Node)
 }
 
 func (s *podScan) take(e eventlog.Entry) {
+	defer s.noteLoss(e)
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
 		if gang, ok := gangOf(p); ok {
@@ -169,7 +171,7 @@ func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
 			earlier++
 		}
 		*s = podScan{name: s.name, near: s.near, stops: s.stops, gangs: s.gangs, seen: true, uid: pod.UID,
-			created: pointOf(e), earlier: earlier}
+			created: pointOf(e), earlier: earlier, lost: podLosses{own: s.lost.own, earlier: s.lost.earlier}}
 		s.group, _ = cluster.GroupName(pod)
 	}
 	s.object = pod
@@ -235,9 +237,9 @@ func (s *podScan) notePreemption(r recorded) {
 	switch {
 	case !s.seen:
 	case d.Outcome == eventlog.Evicted && slices.Contains(d.Victims, s.uid):
-		s.evicted = r
+		s.lost.evicted = r
 	case mayPreempt(d, s.uid):
-		s.lostTo = r
+		s.lost.to = r
 	}
 	own := s.seen && (d.UID == s.uid || d.Group != "" && d.Namespace == s.group.Namespace && d.Group == s.group.Name)
 	if !own || !preempts(d) {
@@ -297,8 +299,7 @@ func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Nam
 	if waitsInComposite(m, p) {
 		return history.EveryEntry // decisions on the other gangs of the composite count too, and name neither of them
 	}
-	if m.Queue().Find(s.uid) != nil || s.lostTo.exists() || len(s.preempted) > 0 ||
-		m.AskedBy(s.uid, scheduler.Evict) > 0 || m.AskedBy(s.uid, scheduler.Bind) > 0 ||
+	if s.isOpen(m) ||
 		p != nil && (p.Stage != cluster.Bound || !knows(names, p)) {
 		return history.SelectedEntries
 	}
@@ -312,6 +313,12 @@ func (s *podScan) needs(m *scheduler.Machine, ahead []uint64, names *history.Nam
 		return history.NothingMore
 	}
 	return history.SelectedEntries
+}
+
+// isOpen reports whether something about the pod is still to come, so that later states count.
+func (s *podScan) isOpen(m *scheduler.Machine) bool {
+	return m.Queue().Find(s.uid) != nil || s.lost.to.exists() || len(s.preempted) > 0 || s.mayBeLost(m.Seq()) ||
+		m.AskedBy(s.uid, scheduler.Evict) > 0 || m.AskedBy(s.uid, scheduler.Bind) > 0
 }
 
 // waitsInComposite reports whether a pod is in the queue with other gangs of a CompositePodGroup.

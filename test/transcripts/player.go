@@ -258,6 +258,13 @@ func (p *Player) Step(line string) {
 	p.step(inputs)
 }
 
+// Inputs plays inputs as the commands of a line are played.
+func (p *Player) Inputs(inputs ...eventlog.Payload) {
+	p.t.Helper()
+	p.ensureEpoch()
+	p.step(inputs)
+}
+
 // mostDecisions is the largest number of decisions that may follow from one step of a story.
 const mostDecisions = 10_000
 

@@ -14,6 +14,10 @@ type GroupHistory struct {
 	// order, at most 50. OmittedMilestones is the number of earlier ones.
 	Milestones        []Milestone `json:"milestones,omitempty"`
 	OmittedMilestones int         `json:"omittedMilestones,omitempty"`
+	// NodeLosses are the losses of nodes on which members were: the last ones, in order, at most 50. OmittedNodeLosses
+	// is the number of earlier ones.
+	NodeLosses        []NodeLoss `json:"nodeLosses,omitempty"`
+	OmittedNodeLosses int        `json:"omittedNodeLosses,omitempty"`
 	// LetPast are the entities that were given nodes while it last was complete and not placed; nil for none.
 	LetPast *LetPast `json:"letPast,omitempty"`
 	// Attempts are the last ones, in order, at most 100; Omitted is the number of earlier ones.
@@ -93,7 +97,52 @@ type LetPast struct {
 	Others     int      `json:"others,omitempty"`
 	OtherPods  int      `json:"otherPods,omitempty"`
 	OthersTook []Amount `json:"othersTook,omitempty"`
+	// Ahead are the entities among these that were ahead of the gang in the order of the queue: they were placed in
+	// their turn. Overtook are the ones that were behind it. A gang of which members passed in both ways is in both.
+	// They are nil for none.
+	Ahead    *PastPart `json:"ahead,omitempty"`
+	Overtook *PastPart `json:"overtook,omitempty"`
 }
+
+// PastPart are the entities of one kind that passed a gang.
+type PastPart struct {
+	// Entities is their number, Pods the number of their pods, and Took what these took of the resources that the gang
+	// needs.
+	Entities int      `json:"entities"`
+	Pods     int      `json:"pods"`
+	Took     []Amount `json:"took,omitempty"`
+	// By are the largest, at most 20, sorted as LetPast.By. The rest is as it is there.
+	By         []Passer `json:"by"`
+	Others     int      `json:"others,omitempty"`
+	OtherPods  int      `json:"otherPods,omitempty"`
+	OthersTook []Amount `json:"othersTook,omitempty"`
+}
+
+// Overtook is the rule that allowed an entity to be placed before a gang that was ahead of it. It is judged where the
+// attempt that placed the entity begins.
+type Overtook string
+
+// The rules.
+const (
+	// OtherResources: it took none of the resource that the gang lacked most.
+	OtherResources Overtook = "OtherResources"
+	// BestEffort: the gang had failed, and no queue policy holds others back for it.
+	BestEffort Overtook = "BestEffort"
+	// Backfill: the queue policy Backfill let it pass.
+	Backfill Overtook = "Backfill"
+	// OtherPolicy: another queue policy let it pass.
+	OtherPolicy Overtook = "OtherPolicy"
+	// KeptRoom: the lane let nothing pass, but room was kept on nodes for it.
+	KeptRoom Overtook = "KeptRoom"
+	// OtherLane: the gang waited in its lane, and the entity was not in that lane.
+	OtherLane Overtook = "OtherLane"
+	// NotInQueue: the gang was kept out of the queue by a plugin, or had no place in it.
+	NotInQueue Overtook = "NotInQueue"
+	// Underway: its attempt was under way when the gang became complete.
+	Underway Overtook = "Underway"
+	// OutOfTurn: none of these. "rollcall audit order" judges it.
+	OutOfTurn Overtook = "OutOfTurn"
+)
 
 // Passer is a gang, or a pod of no gang, that passed.
 type Passer struct {
@@ -110,4 +159,8 @@ type Passer struct {
 	// first by the order of the queue. In another state the gang could not be tried.
 	Meanwhile string   `json:"meanwhile"`
 	Took      []Amount `json:"took,omitempty"`
+	// Overtook is the rule that allowed it to be placed before the gang; "" if it was ahead of the gang. Why says in
+	// words why it was ahead, or why it could overtake. Both are of First.
+	Overtook Overtook `json:"overtook,omitempty"`
+	Why      string   `json:"why,omitempty"`
 }

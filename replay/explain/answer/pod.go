@@ -58,6 +58,18 @@ type Pod struct {
 	Bind *Bind `json:"bind,omitempty"`
 	// Nominated is the node that is kept for it while it is Pending, because pods had to go for it or its gang.
 	Nominated string `json:"nominated,omitempty"`
+	PodLosses
+	// Untraced says, if a trace was asked for, why there is no decision that has one.
+	Untraced string `json:"untraced,omitempty"`
+	// Reason is the reason why it is pending, or why its gang is; nil if it is not.
+	Reason *Reason `json:"reason,omitempty"`
+
+	// Gang is the progress of the pod's gang; nil for a pod of no gang.
+	Gang *GangNumbers `json:"-"`
+}
+
+// PodLosses says why a pod lost its node, and which pods lost theirs for it.
+type PodLosses struct {
 	// PreemptedBy is the last decision that preempted it for another pod or gang; nil for none.
 	PreemptedBy *Preemption `json:"preemptedBy,omitempty"`
 	// Evicted is the decision that evicted it because its gang had fallen below its minimum; nil for none.
@@ -71,13 +83,13 @@ type Pod struct {
 	// OmittedPreempted is the number of earlier ones.
 	Preempted        []Preemption `json:"preempted,omitempty"`
 	OmittedPreempted int          `json:"omittedPreempted,omitempty"`
-	// Untraced says, if a trace was asked for, why there is no decision that has one.
-	Untraced string `json:"untraced,omitempty"`
-	// Reason is the reason why it is pending, or why its gang is; nil if it is not.
-	Reason *Reason `json:"reason,omitempty"`
-
-	// Gang is the progress of the pod's gang; nil for a pod of no gang.
-	Gang *GangNumbers `json:"-"`
+	// NodeLost is the loss of the node on which the pod was. EarlierNodeLost is the last loss of a node on which an
+	// earlier pod of the name was. Both are nil for none.
+	NodeLost        *NodeLoss `json:"nodeLost,omitempty"`
+	EarlierNodeLost *NodeLoss `json:"earlierNodeLost,omitempty"`
+	// GroupNodeLosses are, for a pod that is pending with its gang, the losses of nodes on which members were, as
+	// GroupHistory.NodeLosses has them.
+	GroupNodeLosses []NodeLoss `json:"groupNodeLosses,omitempty"`
 }
 
 // Resize is the resize of a pod on its node that the kubelet has put off for want of room.

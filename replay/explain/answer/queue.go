@@ -13,6 +13,10 @@ type QueuePlace struct {
 	Since Instant `json:"since,omitzero"`
 	// Ahead is the number of others that have their turn first, if it is Active.
 	Ahead int `json:"ahead,omitempty"`
+	// AheadOf are these others, in the order of their turns, at most MaxAhead (100). MoreAhead is the number of the
+	// rest.
+	AheadOf   []AheadEntity `json:"aheadOf,omitempty"`
+	MoreAhead int           `json:"moreAhead,omitempty"`
 	// BackoffUntil is the time at which its backoff ends or ended.
 	BackoffUntil Instant `json:"backoffUntil,omitzero"`
 	// RejectedBy are the plugins that refused its last attempt: a change that concerns one of them brings the next.

@@ -16,6 +16,7 @@ func Composite(w io.Writer, x *answer.Composite) error {
 	out.composites(x)
 	out.gangs(x)
 	out.attempts(&x.History)
+	out.ahead(x.Queue)
 	return out.writeTo(w)
 }
 

@@ -146,9 +146,16 @@ func (f *facts) later(h *answer.GroupHistory, knownFrom uint64) {
 	if before := h.OmittedMilestones + len(later) - textFalls; before > 0 {
 		f.add("then", "%s", phrase.Count(int64(before), "change more", "changes more"))
 	}
-	for _, m := range later[max(0, len(later)-textFalls):] {
-		f.add(milestoneWords[m.What], "%s", withDetail(place(m.Point, knownFrom), m.Detail))
+	if h.OmittedNodeLosses > 0 {
+		f.add("node lost", "%s before these",
+			phrase.Count(int64(h.OmittedNodeLosses), "loss of a node", "losses of nodes"))
 	}
+	events := losses(h.NodeLosses, knownFrom)
+	for _, m := range later[max(0, len(later)-textFalls):] {
+		text := withDetail(place(m.Point, knownFrom), m.Detail)
+		events = append(events, event{m.Point, []string{milestoneWords[m.What], text}, false})
+	}
+	f.inOrder(events)
 }
 
 // milestoneWords are the labels of later milestones of a gang.

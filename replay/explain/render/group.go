@@ -14,11 +14,12 @@ import (
 // Group writes the explanation for people: the answer in the first line, then what it rests on.
 func Group(w io.Writer, g *answer.Group) error {
 	out := page{at: g.At}
-	out.printf("Gang %s %s.\n\n", g.Group, groupAnswer(g))
+	out.printf("Gang %s %s%s.\n\n", g.Group, groupAnswer(g), lostNode(g))
 	out.columns(groupFacts(g))
 	out.together(g.Together)
 	out.members(g.Members)
 	out.attempts(&g.History)
+	out.ahead(g.Queue)
 	out.letPast(g.History.LetPast)
 	stopped := out.stopped(g)
 	if n := g.Needs; n != nil {

@@ -19,6 +19,7 @@ const (
 	textMembers  = 12
 	textAttempts = 6
 	textPassers  = 8
+	textAhead    = 8
 	textFalls    = 4
 	textVictims  = 4
 

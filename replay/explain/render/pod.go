@@ -14,6 +14,7 @@ func Pod(w io.Writer, p *answer.Pod) error {
 	out := page{at: p.At}
 	out.printf("Pod %s %s.\n\n", p.Pod, podAnswer(p))
 	out.columns(podFacts(p))
+	out.ahead(p.Queue)
 	switch {
 	case p.Reason != nil && p.Reason.ShortNow:
 		out.shortfall(p.Reason)
@@ -81,6 +82,7 @@ func podFacts(p *answer.Pod) facts {
 		f.add("evicted", "%s: with its gang, %s: %s", e.Point, phrase.Count(int64(e.Members), "pod", "pods"), e.Why)
 	}
 	f.eviction(p)
+	f.nodesLost(p)
 	return f
 }
 
@@ -152,9 +154,9 @@ func allAnswered(d *answer.Decision) bool {
 }
 
 func podGone(p *answer.Pod) string {
-	how := "was deleted"
+	how := podLost(p) + "was deleted"
 	if p.GoneHow != "Deleted" {
-		how = "has finished (" + p.GoneHow + ")"
+		how = podLost(p) + "has finished (" + p.GoneHow + ")"
 	}
 	if p.Gone != nil {
 		how += fmt.Sprintf(" at %s", p.Gone.Time)

@@ -231,35 +231,6 @@ func (p *page) refusedMembers(asOf answer.Point, members []answer.RefusedMembers
 	p.table([]string{p.dated("NO NODE FOR", asOf), "MEMBERS", "WHY"}, rows)
 }
 
-// letPast shows the entities that were given nodes while the gang waited: the ones that took the most of the resource
-// that it lacks, in the order of time.
-func (p *page) letPast(l *answer.LetPast) {
-	if l == nil {
-		return
-	}
-	var rows [][]string
-	others, pods, took := l.Others, l.OtherPods, l.OthersTook
-	shown := slices.Clone(l.By[:min(textPassers, len(l.By))])
-	for _, by := range l.By[len(shown):] {
-		others, pods, took = others+1, pods+by.Pods, sum(took, by.Took)
-	}
-	slices.SortStableFunc(shown, func(a, b answer.Passer) int { return cmp.Compare(a.First.Seq, b.First.Seq) })
-	for _, by := range shown {
-		kind := by.Kind
-		if kind == "group" {
-			kind = "gang"
-		}
-		rows = append(rows, []string{by.First.Time.String(), kind + " " + by.Name, fmt.Sprint(by.Priority),
-			fmt.Sprint(by.Pods), amountsText(by.Took), by.Meanwhile})
-	}
-	if others > 0 {
-		rows = append(rows, []string{"", phrase.Count(int64(others), "other", "others"), "", fmt.Sprint(pods),
-			amountsText(took)})
-	}
-	p.table([]string{"LET PAST", "WHAT", "PRIORITY", "PODS", "TOOK",
-		fmt.Sprintf("WHILE IT (PRIORITY %d) WAS", l.Priority)}, rows)
-}
-
 func amountsText(amounts []answer.Amount) string {
 	var parts []string
 	for _, a := range amounts {
@@ -268,15 +239,6 @@ func amountsText(amounts []answer.Amount) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// sum adds amounts of the same resources.
-func sum(a, b []answer.Amount) []answer.Amount {
-	out := slices.Clone(b)
-	for i := range a {
-		out[i].Amount += a[i].Amount
-	}
-	return out
 }
 
 // shortfall shows what there is too little of at the point in question.
