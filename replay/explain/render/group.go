@@ -20,6 +20,7 @@ func Group(w io.Writer, g *answer.Group) error {
 	out.members(g.Members)
 	out.attempts(&g.History)
 	out.letPast(g.History.LetPast)
+	out.unmatched(g.Reason)
 	stopped := out.stopped(g)
 	if n := g.Needs; n != nil {
 		out.resources(fmt.Sprintf("FOR %s", phrase.Count(int64(n.Members), "MEMBER", "MEMBERS")), n.AsOf, n.Resources)
