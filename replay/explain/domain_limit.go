@@ -213,6 +213,10 @@ func addLimits(x *answer.Reason, r *rerun, g *cluster.Group) {
 			" can hold it: " + phrase.LargestDomain(x.DomainLimit)}
 	}
 	if x.Unmatched = unmatchedOf(r, g); x.Unmatched != nil && own {
-		now.Message += "; " + phrase.Unmatched(x.Unmatched, true)
+		if x.DomainLimit == nil && now.Member == x.Unmatched.Pod && now.Code == answer.Unplaceable {
+			now.Message += ": " + phrase.Unmatched(x.Unmatched, false)
+		} else {
+			now.Message += "; " + phrase.Unmatched(x.Unmatched, true)
+		}
 	}
 }

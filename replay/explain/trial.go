@@ -76,7 +76,9 @@ func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 	t.evicted += len(d.Victims)
 	rec := recorded{t.r.at, d}
 	if !rec.failed() {
-		t.found++
+		if t.found++; t.refused.pod == nil { // the domain that it goes to
+			t.refused.left = refusalIn(trace, pod).left
+		}
 		return
 	}
 	f := failure{recorded: rec, pod: nameOf(pod.Object)}

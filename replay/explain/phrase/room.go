@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
@@ -57,6 +59,9 @@ func Cause(part *answer.UnusableRoom) string {
 	case answer.Fragmented:
 		return "fragmented"
 	case answer.LacksOther:
+		if part.By == string(v1.ResourcePods) {
+			return "with too few places for pods"
+		}
 		return "with too little " + part.By
 	}
 	return string(part.Cause)
