@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -158,7 +159,7 @@ func (e *emptyDomains) measure(d *emptyDomain) {
 // holds returns how many members an empty node holds, if they are alike.
 func (e *emptyDomains) holds(n fwk.NodeInfo) int64 {
 	least := int64(e.members)
-	for _, need := range podNeeds(e.a.kinds[0].pod) {
+	for _, need := range e.a.kinds[0].needs {
 		allocatable, _ := cluster.AmountOn(n, need.Resource)
 		if need.Amount > 0 && !e.c.Devices().Stands(need.Resource) {
 			least = min(least, allocatable/need.Amount)
@@ -209,8 +210,11 @@ func addLimits(x *answer.Reason, r *rerun, g *cluster.Group) {
 	never := len(now.Shortfall) > 0 && now.Shortfall[0].NeverFits()
 	if x.DomainLimit = domainLimit(r, g); x.DomainLimit != nil && own && !never {
 		now.Message = phrase.DomainLimit(x.DomainLimit)
-		x.NextRetry = answer.NextRetry{Words: "not before one " + strings.Join(x.DomainLimit.Labels, ", ") +
-			" can hold it: " + phrase.LargestDomain(x.DomainLimit)}
+		x.NextRetry = answer.NextRetry{Words: phrase.DomainAwaited(x.DomainLimit)}
+	} else if own && now.Code == answer.Unplaceable && ofDomains(now.Shortfall) {
+		s := &now.Shortfall[0]
+		now.Message += fmt.Sprintf("; %s %s free%s", phrase.Amount(s.Resource, s.Free), s.Resource,
+			phrase.NotUsable(&s.ResourceUse))
 	}
 	if x.Unmatched = unmatchedOf(r, g); x.Unmatched != nil && own {
 		if x.DomainLimit == nil && now.Member == x.Unmatched.Pod && now.Code == answer.Unplaceable {
@@ -219,4 +223,9 @@ func addLimits(x *answer.Reason, r *rerun, g *cluster.Group) {
 			now.Message += "; " + phrase.Unmatched(x.Unmatched, true)
 		}
 	}
+}
+
+// ofDomains reports whether the domain that a gang would go to has too little of a resource.
+func ofDomains(short []answer.Shortfall) bool {
+	return len(short) > 0 && short[0].Of == "Gang" && short[0].Domains != nil && len(short[0].Domains.Domains) > 0
 }

@@ -61,6 +61,9 @@ func (x *refusal) of(node string) string {
 type asker struct {
 	pod  *cluster.Pod // the first one
 	pods int
+	// needs are the requests of one of them, and places, by node, how many of them find room.
+	needs  []cluster.Need
+	places map[int]int64
 	// requires is the node selector and the required node affinity; nil if no plugin looks at them.
 	requires        *nodeaffinity.RequiredNodeAffinity
 	cordons, taints bool // plugins look at these
@@ -88,12 +91,15 @@ type nodeCause struct {
 func asking(m *scheduler.Machine, missing int, refused refusal, pods ...*cluster.Pod) *askers {
 	a := &askers{m: m, missing: missing, refused: refused, together: missing > 1, compares: m.ComparesTolerations()}
 	for _, p := range pods {
-		i := slices.IndexFunc(a.kinds, func(k *asker) bool { return sameKind(k.pod, p) })
+		needs := podNeeds(p)
+		i := slices.IndexFunc(a.kinds, func(k *asker) bool {
+			return sameNodes(k.pod, p) && slices.Equal(k.needs, needs)
+		})
 		if i >= 0 {
 			a.kinds[i].pods++
 			continue
 		}
-		k := &asker{pod: p, pods: 1, on: map[string]nodeCause{},
+		k := &asker{pod: p, pods: 1, needs: needs, places: map[int]int64{}, on: map[string]nodeCause{},
 			cordons: m.FiltersBy(p.Object, names.NodeUnschedulable),
 			taints:  m.FiltersBy(p.Object, names.TaintToleration)}
 		if m.FiltersBy(p.Object, names.NodeAffinity) {
@@ -139,11 +145,15 @@ func missingOf(g *cluster.Group) (pods []*cluster.Pod) {
 
 // sameKind reports whether two pods require the same of nodes and request the same.
 func sameKind(a, b *cluster.Pod) bool {
+	return sameNodes(a, b) && slices.Equal(podNeeds(a), podNeeds(b))
+}
+
+// sameNodes reports whether two pods require the same of nodes.
+func sameNodes(a, b *cluster.Pod) bool {
 	return a.Object.Spec.SchedulerName == b.Object.Spec.SchedulerName &&
 		equality.Semantic.DeepEqual(a.Object.Spec.NodeSelector, b.Object.Spec.NodeSelector) &&
 		equality.Semantic.DeepEqual(requiredAffinity(a.Object), requiredAffinity(b.Object)) &&
-		equality.Semantic.DeepEqual(a.Object.Spec.Tolerations, b.Object.Spec.Tolerations) &&
-		slices.Equal(podNeeds(a), podNeeds(b))
+		equality.Semantic.DeepEqual(a.Object.Spec.Tolerations, b.Object.Spec.Tolerations)
 }
 
 // requiredAffinity returns which nodes a pod requires, nil for any.

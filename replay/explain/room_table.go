@@ -38,12 +38,16 @@ func (t *roomTable) left(name v1.ResourceName) []int64 {
 // places returns how many pods of a kind find room on a node, as far as resources are concerned. Devices are not
 // counted.
 func (t *roomTable) places(k *asker, i int) int64 {
+	if n, known := k.places[i]; known {
+		return n
+	}
 	least := int64(1) << 40
-	for _, need := range podNeeds(k.pod) {
+	for _, need := range k.needs {
 		if need.Amount > 0 && !t.asDevices(i, need.Resource) {
 			least = min(least, t.left(need.Resource)[i]/need.Amount)
 		}
 	}
+	k.places[i] = least
 	return least
 }
 
@@ -142,7 +146,7 @@ func (t *roomTable) lackedBy(kinds []*asker, name v1.ResourceName, i int) (lacks
 		if t.places(k, i) > 0 {
 			return ""
 		}
-		for _, need := range podNeeds(k.pod) {
+		for _, need := range k.needs {
 			if lacks == "" && need.Resource != name && need.Amount > t.left(need.Resource)[i] &&
 				!t.asDevices(i, need.Resource) {
 				lacks = need.Resource

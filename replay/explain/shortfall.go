@@ -83,13 +83,20 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 			of = "MinResources"
 		}
 		return []answer.Shortfall{{AsOf: d.Point, Of: of, Missing: f.room.Needed - f.room.Free, ResourceUse: f.room}}
-	case d.Gang != nil && (fits || f.code == answer.LacksRoom):
+	case d.Gang != nil && (fits || f.code == answer.LacksRoom || limited(d)):
 		rows = shortRows(d.Point, "Gang", d.Gang.Members, d.Gang.Resources)
 	}
 	if fits {
 		rows = append(rows, shortOfPod(d)...)
 	}
 	return rows
+}
+
+// limited reports whether a gang must stay within a domain, and its cycle was refused before any node was tried.
+func limited(d *answer.Decision) bool {
+	return d.Evaluated == 0 && slices.ContainsFunc(d.Gang.Resources, func(u answer.ResourceUse) bool {
+		return u.Domains != nil
+	})
 }
 
 // shortOfPod lists what no node had enough of for the decision's pod.

@@ -78,9 +78,18 @@ func LargestDomain(x *answer.DomainLimit) string {
 	text := fmt.Sprintf("the largest, %s, has %s on %s", x.Largest, Amount(x.Resource, x.Allocatable),
 		Count(int64(x.Nodes), "node", "nodes"))
 	if x.Holds != nil {
-		text += fmt.Sprintf(", room for %d of them when empty", *x.Holds)
+		text += fmt.Sprintf(", with room for %s when empty", Count(int64(*x.Holds), "member", "members"))
 	}
 	return text
+}
+
+// DomainAwaited says what the next attempt of a gang waits for that no domain can hold.
+func DomainAwaited(x *answer.DomainLimit) string {
+	text := fmt.Sprintf("not before one %s can hold it: the largest, %s, has ", strings.Join(x.Labels, ", "), x.Largest)
+	if x.Holds != nil {
+		return text + fmt.Sprintf("room for %d of %s", *x.Holds, Count(int64(x.Members), "member", "members"))
+	}
+	return text + fmt.Sprintf("%s of %s %s", Amount(x.Resource, x.Allocatable), Amount(x.Resource, x.Needed), x.Resource)
 }
 
 // textRequirements is the number of requirements of a pod that a sentence has.
@@ -88,33 +97,57 @@ const textRequirements = 3
 
 // Unmatched says which requirements of a pod no node meets, and which labels are similar. With named it names the pod.
 func Unmatched(x *answer.Unmatched, named bool) string {
-	var parts []string
-	together := !slices.ContainsFunc(x.Requirements, func(r answer.NodeRequirement) bool { return r.Nodes == 0 })
-	for i := range x.Requirements {
-		r := &x.Requirements[i]
-		if i == textRequirements {
-			parts = append(parts, "and more")
-			break
-		}
-		text := Requirement(r)
-		if together {
-			text += fmt.Sprintf(" (%s)", Count(int64(r.Nodes), "node", "nodes"))
-		} else if near := NearMisses(r); near != "" {
-			text += " (" + near + ")"
-		}
-		parts = append(parts, text)
-	}
+	parts := unmet(x)
 	what := "no node has "
-	switch {
-	case len(parts) == 0:
+	if len(parts) == 0 {
 		what = "its node affinity has no term that a node can meet"
-	case together && len(parts) > 1:
-		what = "no node has all of "
+	}
+	if len(parts) > textRequirements {
+		parts = append(parts[:textRequirements], "and more")
 	}
 	if named {
 		what = fmt.Sprintf("for %s ", x.Pod) + what
 	}
 	return what + strings.Join(parts, ", ")
+}
+
+// unmet names the requirements that no node meets, each with similar labels, and then, term by term, the ones that some
+// node meets but none together.
+func unmet(x *answer.Unmatched) (parts []string) {
+	var selector []string
+	var terms []int
+	byTerm := map[int][]string{}
+	for i := range x.Requirements {
+		r := &x.Requirements[i]
+		text := Requirement(r)
+		if r.Nodes == 0 {
+			if near := NearMisses(r); near != "" {
+				text += " (" + near + ")"
+			}
+			parts = append(parts, text)
+			continue
+		}
+		text += fmt.Sprintf(" (%s)", Count(int64(r.Nodes), "node", "nodes"))
+		if r.Term == 0 {
+			selector = append(selector, text)
+			continue
+		}
+		if !slices.Contains(terms, r.Term) {
+			terms = append(terms, r.Term)
+		}
+		byTerm[r.Term] = append(byTerm[r.Term], text)
+	}
+	if len(terms) == 0 && len(selector) > 0 {
+		terms = []int{0}
+	}
+	for _, term := range terms {
+		all := "all of "
+		if len(parts) > 0 {
+			all = "or " + all
+		}
+		parts = append(parts, all+strings.Join(slices.Concat(selector, byTerm[term]), " and "))
+	}
+	return parts
 }
 
 // Requirement writes a requirement as kubectl writes selectors.
