@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -53,7 +52,8 @@ func (r *rerun) told(rec recorded, trace *framework.Trace) *answer.Decision {
 		r.addTrace(x, trace)
 	}
 	if rec.failed() {
-		r.addResources(x, r.machine.Cluster().Pods().Get(d.UID), unusable(trace))
+		p := r.machine.Cluster().Pods().Get(d.UID)
+		r.addResources(x, p, refusalIn(trace, p))
 	}
 	return x
 }
@@ -159,29 +159,8 @@ func scoreOf(n framework.ScoredNode) answer.NodeScore {
 	return out
 }
 
-// unusable returns a test for nodes that were refused for another reason than the lack of resources.
-func unusable(trace *framework.Trace) func(node string) bool {
-	if trace == nil {
-		return func(string) bool { return false }
-	}
-	refused := map[string]bool{}
-	for _, n := range trace.Refused {
-		if n.Plugin != names.NodeResourcesFit {
-			refused[n.Node] = true
-		}
-	}
-	return func(node string) bool {
-		for _, step := range trace.PreFilter {
-			if _, left := slices.BinarySearch(step.Nodes, node); !step.AllNodes && !left {
-				return true
-			}
-		}
-		return refused[node]
-	}
-}
-
 // addResources adds the holders of the resources that the pod, and its gang, lacked.
-func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(string) bool) {
+func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, refused refusal) {
 	if p == nil {
 		return
 	}
@@ -190,11 +169,13 @@ func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(s
 		nodes, _ := c.Nodes().List()
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n.Node().Name != p.Node })
 		itself := func(o *cluster.Pod) bool { return o == p }
-		x.Resources = resourceUseOn(nodes, c, podNeeds(p), itself, keptFromResize(r.machine, p), unusable)
+		x.Resources = resourceUseOn(nodes, c, podNeeds(p), itself, keptFromResize(r.machine, p),
+			asking(r.machine, 1, refused))
 		return
 	}
-	x.Resources = resourceUse(c, podNeeds(p), heldFor(nil), keptFrom(r.machine, p), unusable)
+	x.Resources = resourceUse(c, podNeeds(p), heldFor(nil), keptFrom(r.machine, p),
+		askingPod(r.machine, p, refused))
 	if e := r.machine.Queue().Find(p.Object.UID); isGang(e) {
-		x.Gang = gangNeeds(x.Point, r.machine, p.Group, unusable)
+		x.Gang = gangNeeds(x.Point, r.machine, p.Group, refused)
 	}
 }

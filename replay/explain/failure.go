@@ -71,7 +71,7 @@ func (f *failure) lacksRoom(m *scheduler.Machine, short cluster.Shortfall, gangs
 		use.Free -= use.Kept
 		use.KeptFor, use.KeptForOthers, use.KeptForOthersAmount = keepers.ranked()
 	}
-	use.Usable = use.Free
+	use.Usable, use.OnTaking = use.Free, use.Free
 }
 
 // blames says whether the plugin refused the pod as a whole.

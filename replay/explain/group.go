@@ -124,9 +124,9 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	case e == nil:
 	case x.Stage != "Pending":
 	default:
-		refused := unusable(nil)
+		var refused refusal
 		if t := r.trialOf(e); t != nil {
-			refused = t.unusable
+			refused = t.refused
 		}
 		x.Needs = gangNeeds(r.at, m, g, refused)
 	}

@@ -51,6 +51,7 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 	x.Blocks = blocksFor(m, h.entityIn(m))
 	h.addWait(x, m, g, f, q)
 	sayIfItNeverFits(x)
+	addLimits(x, r, g)
 	h.say(x, r, g, f)
 	return x
 }

@@ -64,6 +64,7 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 	if ofAnAttempt(reason.Code) {
 		if t := r.trialOf(m.Queue().Find(s.uid)); t != nil {
 			reason.Now = t.answer(nil)
+			addUnmatched(reason, r, p)
 		}
 	}
 	reason.Reserved = reservedFor(m, m.Queue().Find(s.uid))

@@ -50,8 +50,7 @@ func holderOf(p *cluster.Pod) holderKey {
 }
 
 // gangNeeds returns, as of an entry, what g lacks to have its minimum and who has it, nil if it lacks no member.
-func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group,
-	unusable func(string) bool) *answer.GangNeeds {
+func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group, refused refusal) *answer.GangNeeds {
 	if g == nil {
 		return nil
 	}
@@ -63,7 +62,8 @@ func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group,
 	if c := g.Composite(); c != nil {
 		together = c.Gangs() // they are one entity: room that is kept for one is free for the others
 	}
-	uses := resourceUse(m.Cluster(), needs, heldFor(g), keptFromGang(m, together...), unusable)
+	uses := resourceUse(m.Cluster(), needs, heldFor(g), keptFromGang(m, together...),
+		askingGangs(m, members, refused, g))
 	return &answer.GangNeeds{AsOf: asOf, Members: members, Resources: uses}
 }
 
@@ -98,16 +98,19 @@ func (h holders) merge(others holders) {
 }
 
 // resourceUse counts, for each resource that is needed, what there is, who has it, and for whom it is kept, on all
-// nodes. The room of pods that give it back counts as free.
+// nodes. The room of pods that give it back counts as free. asking are the pods that need it.
 func resourceUse(c *cluster.State, needs []cluster.Need, givesBack func(*cluster.Pod) bool, kept *keptRoom,
-	unusable func(string) bool) []answer.ResourceUse {
+	asking *askers) []answer.ResourceUse {
 	nodes, _ := c.Nodes().List()
-	return resourceUseOn(nodes, c, needs, givesBack, kept, unusable)
+	return resourceUseOn(nodes, c, needs, givesBack, kept, asking)
 }
 
 // resourceUseOn is resourceUse for some nodes.
 func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need, givesBack func(*cluster.Pod) bool,
-	kept *keptRoom, unusable func(string) bool) []answer.ResourceUse {
+	kept *keptRoom, asking *askers) []answer.ResourceUse {
+	table := &roomTable{c: c, nodes: nodes, a: asking, givesBack: givesBack, kept: kept,
+		free: map[v1.ResourceName][]int64{}}
+	table.domains = table.findDomains()
 	var out []answer.ResourceUse
 	for _, need := range needs {
 		if need.Amount <= 0 {
@@ -116,21 +119,22 @@ func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need,
 		use := answer.ResourceUse{Resource: need.Resource, Needed: need.Amount}
 		having, keepers, onUsable := holders{}, holders{}, holders{}
 		devices := false // a node may have it as devices, which are not counted here
-		for _, n := range nodes {
+		for i, n := range nodes {
 			back := holdersOn(c, n, need.Resource, givesBack, having)
 			allocatable, requested := cluster.AmountOn(n, need.Resource)
-			devices = devices || allocatable == 0 && c.Devices().Stands(need.Resource)
-			free := max(0, allocatable-requested+back)
-			usable, there := !unusable(n.Node().Name), holders{}
+			devices = devices || table.asDevices(i, need.Resource)
+			free, there := max(0, allocatable-requested+back), holders{}
 			onNode := kept.on(n, need.Resource, free, there)
 			use.Kept += onNode
+			use.Allocatable += allocatable
+			use.Free += free - onNode
 			keepers.merge(there)
-			if usable {
+			if _, _, why := table.takers(need.Resource, i); why == (nodeCause{}) {
 				onUsable.merge(there)
 			}
-			countNode(&use, n.Node().Name, allocatable, free-onNode, usable)
 		}
-		if devices || need.Resource == resourcePods && use.Usable >= need.Amount {
+		none := table.split(&use)
+		if devices || need.Resource == resourcePods && (none || use.OnTaking >= need.Amount) {
 			continue
 		}
 		use.Holders, use.Others, use.OthersAmount = having.ranked()
@@ -139,19 +143,6 @@ func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need,
 		out = append(out, use)
 	}
 	return out
-}
-
-// countNode adds one node.
-func countNode(u *answer.ResourceUse, node string, allocatable, free int64, usable bool) {
-	u.Allocatable += allocatable
-	u.Free += free
-	if !usable {
-		return
-	}
-	u.Usable += free
-	if free > u.LargestFree {
-		u.LargestFree, u.LargestFreeNode = free, node
-	}
 }
 
 // holdersOn adds up who has the resource on a node, and returns how much of it comes back.

@@ -39,10 +39,11 @@ func shortNow(at answer.Point, m *scheduler.Machine, g *cluster.Group) []answer.
 	short, lacks := c.Lacks(g)
 	switch {
 	case lacks && short.Asked:
+		missing := max(1, g.Lacking(gang.Assigned))
 		return shortRows(at, "MinResources", 0, resourceUse(c, needOf(short), heldFor(g), keptFromGang(m, g),
-			unusable(nil)))
+			askingGangs(m, missing, refusal{}, g)))
 	case lacks:
-		needs := gangNeeds(at, m, g, unusable(nil))
+		needs := gangNeeds(at, m, g, refusal{})
 		if needs == nil {
 			return nil
 		}
@@ -60,7 +61,8 @@ func shortNow(at answer.Point, m *scheduler.Machine, g *cluster.Group) []answer.
 		members += max(0, each.Lacking(gang.Assigned))
 	}
 	kept := keptFromGang(m, unit.Gangs()...)
-	return shortRows(at, "Unit", members, resourceUse(c, needOf(short), heldFor(nil), kept, unusable(nil)))
+	return shortRows(at, "Unit", members, resourceUse(c, needOf(short), heldFor(nil), kept,
+		askingGangs(m, members, refusal{}, unit.Gangs()...)))
 }
 
 func needOf(short cluster.Shortfall) []cluster.Need {
@@ -81,13 +83,20 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 			of = "MinResources"
 		}
 		return []answer.Shortfall{{AsOf: d.Point, Of: of, Missing: f.room.Needed - f.room.Free, ResourceUse: f.room}}
-	case d.Gang != nil && (fits || f.code == answer.LacksRoom):
+	case d.Gang != nil && (fits || f.code == answer.LacksRoom || limited(d)):
 		rows = shortRows(d.Point, "Gang", d.Gang.Members, d.Gang.Resources)
 	}
 	if fits {
 		rows = append(rows, shortOfPod(d)...)
 	}
 	return rows
+}
+
+// limited reports whether a gang must stay within a domain, and its cycle was refused before any node was tried.
+func limited(d *answer.Decision) bool {
+	return d.Evaluated == 0 && slices.ContainsFunc(d.Gang.Resources, func(u answer.ResourceUse) bool {
+		return u.Domains != nil
+	})
 }
 
 // shortOfPod lists what no node had enough of for the decision's pod.
@@ -106,12 +115,12 @@ func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
 // shortRows returns the resources of which less is usable than is needed, the worst first.
 func shortRows(at answer.Point, of string, members int, uses []answer.ResourceUse) (rows []answer.Shortfall) {
 	for _, u := range uses {
-		if u.Needed > u.Usable {
+		if u.Needed > u.OnTaking {
 			rows = append(rows, answer.Shortfall{AsOf: at, Of: of, Members: members, Missing: u.Needed - u.Usable,
 				ResourceUse: u})
 		}
 	}
-	sortShort(rows, func(s *answer.Shortfall) int64 { return s.Usable })
+	sortShort(rows, func(s *answer.Shortfall) int64 { return s.OnTaking })
 	return rows
 }
 

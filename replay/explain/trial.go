@@ -36,7 +36,7 @@ type trial struct {
 	decision *answer.Decision            // the last one that placed nothing; nil if it is not explained
 	byPod    map[string]*answer.Decision // the explained ones of the attempt
 	ownNode  *answer.Decision
-	unusable func(node string) bool
+	refused  refusal // by the last cycle that was explained
 }
 
 // try makes a trial of the entity that has the pod; nil if there is nothing to try, or if a plugin has a memory that
@@ -50,7 +50,7 @@ func (r *rerun) try(uid types.UID) (*trial, error) {
 	if err != nil || now == nil {
 		return nil, err
 	}
-	t := &trial{r: r, own: r.own, now: now, unusable: unusable(nil), byPod: map[string]*answer.Decision{},
+	t := &trial{r: r, own: r.own, now: now, byPod: map[string]*answer.Decision{},
 		on: &rerun{reading: r.reading, at: r.at, machine: now.Machine(), done: map[uint64]*answer.Decision{}}}
 	for {
 		trace := &framework.Trace{}
@@ -71,12 +71,14 @@ func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 	pod := m.Cluster().Pods().Get(d.UID)
 	if n := t.now.Attempts(); n != t.attempt { // another one, in another domain
 		t.attempt, t.fail, t.rows, t.found, t.detailed = n, failure{}, refusedRows{}, 0, 0
-		t.byPod, t.unusable = map[string]*answer.Decision{}, unusable(nil)
+		t.byPod, t.refused = map[string]*answer.Decision{}, refusal{}
 	}
 	t.evicted += len(d.Victims)
 	rec := recorded{t.r.at, d}
 	if !rec.failed() {
-		t.found++
+		if t.found++; t.refused.pod == nil { // the domain that it goes to
+			t.refused.left = refusalIn(trace, pod).left
+		}
 		return
 	}
 	f := failure{recorded: rec, pod: nameOf(pod.Object)}
@@ -90,7 +92,7 @@ func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 	if t.detailed++; t.detailed <= maxDetailed || d.UID == t.own || e == nil || e.NumToTry() <= 1 {
 		t.decision = t.on.told(rec, trace)
 		t.byPod[f.pod] = t.decision
-		t.unusable = unusable(trace)
+		t.refused = refusalIn(trace, pod)
 	}
 	if d.UID == t.own {
 		t.ownNode = t.decision

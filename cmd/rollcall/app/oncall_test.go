@@ -101,6 +101,8 @@ type toldUse struct {
 	Resource                        string
 	Needed, Free, Kept, Allocatable int64
 	LargestFree                     int64
+	Usable                          int64
+	Unusable                        []struct{ Amount int64 }
 	Holders, KeptFor                []toldHolder
 }
 
@@ -352,7 +354,7 @@ func (c *onCall) compareRoom(subject string) {
 		keptText += map[bool]string{true: fmt.Sprintf(", %d kept for %s", kept.amount[entity], nameIn(entity)),
 			false: fmt.Sprintf(", %d for %s", kept.amount[entity], nameIn(entity))}[i == 0]
 	}
-	c.says(fmt.Sprintf(`^(Gang|Pod) .* needs %d %s for %d members?; %d free%s%s`, needed, gpu, members,
+	c.says(fmt.Sprintf(`^(Gang|Pod) .* needs %d %s for %d members?; %d free( \([^)]*\))?%s%s`, needed, gpu, members,
 		there-used-kept.sum, keptText, held))
 }
 
@@ -389,6 +391,11 @@ func (c *onCall) compareUse(u *toldUse, subject string) {
 	c.want("what the nodes offer", u.Allocatable, there)
 	c.want("what is kept of it", u.Kept, kept.sum)
 	c.want("what is free of it", u.Free, there-used-kept.sum)
+	sum := u.Usable
+	for _, part := range u.Unusable {
+		sum += part.Amount
+	}
+	c.want("what is usable of it, and what is not by each cause, together", sum, u.Free)
 	c.want("what is held, kept and free together", sumOf(u.Holders)+u.Kept+u.Free, there)
 	c.want("how many hold the rest", len(u.Holders), len(amount))
 	for _, h := range u.Holders {

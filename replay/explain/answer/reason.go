@@ -95,6 +95,11 @@ type Reason struct {
 	Shortfall   []Shortfall `json:"shortfall,omitempty"`
 	ShortfallAt *Point      `json:"shortfallAt,omitempty"`
 
+	// DomainLimit says, at the point in question, that no domain can ever hold the gang; nil if one may. Unmatched says,
+	// at that point, that no node meets what a pod requires of nodes; nil if one does.
+	DomainLimit *DomainLimit `json:"domainLimit,omitempty"`
+	Unmatched   *Unmatched   `json:"unmatched,omitempty"`
+
 	// Reserved is the reservation that it has as the first that does not fit, with the queue policy Backfill.
 	Reserved *Reserved `json:"reserved,omitempty"`
 	// ReservationEnded is the end of the last reservation that it had, if a Decision ended it and it has none now.

@@ -21,12 +21,19 @@ type GangNeeds struct {
 type ResourceUse struct {
 	Resource v1.ResourceName `json:"resource"`
 	Needed   int64           `json:"needed"`
-	// Free is the amount that no pod has requested, without Kept. Usable is the part of Free on nodes that no plugin
-	// other than NodeResourcesFit refused.
+	// Free is the amount that no pod has requested, without Kept. It is the sum of Usable, the amounts of Unusable, and
+	// UnusableOthers.
 	Free        int64 `json:"free"`
 	Usable      int64 `json:"usable"`
 	Allocatable int64 `json:"allocatable"`
-	// LargestFree is the most that is usable on one node, LargestFreeNode the first such node by name.
+	// Unusable are the parts of Free that the pods cannot use, by cause, the largest first; at most 10. UnusableOthers
+	// is the sum of the other parts.
+	Unusable       []UnusableRoom `json:"unusable,omitempty"`
+	UnusableOthers int64          `json:"unusableOthers,omitempty"`
+	// Domains splits Free by the domains of which the gang requires one; nil if it requires none.
+	Domains *RoomByDomain `json:"domains,omitempty"`
+	// LargestFree is the most that is free on one node that takes the pods as far as resources are not concerned.
+	// LargestFreeNode is the first such node by name.
 	LargestFree     int64  `json:"largestFree"`
 	LargestFreeNode string `json:"largestFreeNode,omitempty"`
 	// Kept is an unrequested amount that is kept from the pods that need it: for pods that are nominated to nodes, or
@@ -39,6 +46,8 @@ type ResourceUse struct {
 	// KeptUsable is the part of Kept on nodes that no plugin other than NodeResourcesFit refused: the other part is not
 	// why a pod was refused.
 	KeptUsable Kept `json:"-"`
+	// OnTaking is Usable and the room on nodes that have too little of another resource.
+	OnTaking int64 `json:"-"`
 	// Holders have the most, at most 5; Others is the number of the rest, and OthersAmount their amount.
 	Holders      []Holder `json:"holders,omitempty"`
 	Others       int      `json:"others,omitempty"`

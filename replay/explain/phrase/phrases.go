@@ -98,10 +98,7 @@ func Shortfall(s *answer.Shortfall, at answer.Point) string {
 	if s.NeverFits() {
 		text += fmt.Sprintf(", of %s in the cluster", Amount(s.Resource, s.Allocatable))
 	}
-	text += "; " + Amount(s.Resource, s.Free) + " free"
-	if s.Usable < s.Free {
-		text += fmt.Sprintf(", %s of them on nodes that take it", Amount(s.Resource, s.Usable))
-	}
+	text += "; " + Amount(s.Resource, s.Free) + " free" + NotUsable(&s.ResourceUse)
 	return text + KeptRoom(&s.ResourceUse) + holdersText(&s.ResourceUse)
 }
 

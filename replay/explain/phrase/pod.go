@@ -141,12 +141,16 @@ func nowAndLast(p *answer.Pod) string {
 
 // whyOfGang says what keeps the gang of a pod from its nodes, and the pod itself if it is that member.
 func whyOfGang(p *answer.Pod) string {
-	if now := p.Reason.Now; now != nil && now.Own != nil {
+	if now := p.Reason.Now; now != nil && now.Own != nil && p.Reason.DomainLimit == nil {
+		own := NoNode(now.Own, p.At)
+		if u := p.Reason.Unmatched; u != nil && u.Pod == p.Pod {
+			own += ": " + Unmatched(u, false)
+		}
 		if p.Reason.BeyondMinimum > 0 {
-			return NoNode(now.Own, p.At)
+			return own
 		}
 		if now.Member == p.Pod && now.Code == answer.Unplaceable {
-			return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(now.Own, p.At), p.Group)
+			return fmt.Sprintf("%s, so that its gang %s cannot be complete", own, p.Group)
 		}
 	}
 	return fmt.Sprintf("its gang %s %s", p.Group, p.Reason.Predicate)

@@ -21,6 +21,7 @@ func Group(w io.Writer, g *answer.Group) error {
 	out.attempts(&g.History)
 	out.ahead(g.Queue)
 	out.letPast(g.History.LetPast)
+	out.unmatched(g.Reason)
 	stopped := out.stopped(g)
 	if n := g.Needs; n != nil {
 		out.resources(fmt.Sprintf("FOR %s", phrase.Count(int64(n.Members), "MEMBER", "MEMBERS")), n.AsOf, n.Resources)

@@ -15,6 +15,7 @@ func Pod(w io.Writer, p *answer.Pod) error {
 	out.printf("Pod %s %s.\n\n", p.Pod, podAnswer(p))
 	out.columns(podFacts(p))
 	out.ahead(p.Queue)
+	out.unmatched(p.Reason)
 	switch {
 	case p.Reason != nil && p.Reason.ShortNow:
 		out.shortfall(p.Reason)

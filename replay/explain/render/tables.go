@@ -52,12 +52,13 @@ func (p *page) resources(title string, asOf answer.Point, uses []answer.Resource
 			usable = phrase.Amount(u.Resource, u.Usable)
 		}
 		rows = append(rows, []string{string(u.Resource), phrase.Amount(u.Resource, u.Needed),
-			phrase.Amount(u.Resource, u.Free), usable, largest,
+			phrase.Amount(u.Resource, u.Free), usable, phrase.Parts(&u, textReasons), largest,
 			phrase.Amount(u.Resource, u.Allocatable), shares(u, u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount),
 			cmp.Or(shares(u, u.Holders, u.Others, u.OthersAmount), "nobody")})
 	}
-	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "KEPT FOR", "HELD BY"},
-		rows)
+	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "NOT USABLE", "MOST ON ONE NODE", "OF", "KEPT FOR",
+		"HELD BY"}, rows)
+	p.domains(asOf, uses)
 }
 
 // shares names the entities that have some of a resource, or for which some is kept, each with its amount; "" for none.
