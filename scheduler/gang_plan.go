@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -88,19 +89,16 @@ func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.D
 }
 
 // plannable reports whether attempts on the pod's unit may begin with a plan. Gangs whose profile does not filter by
-// resources get none, nor do gangs that are admitted together if one of them must stay within a domain.
+// resources get none.
 func (m gangPlans) plannable(p *cluster.Pod) bool {
 	g := p.Group
 	if g == nil || m.entities.keyOf(p).Type == fwk.PodKeyType || !g.Declared() ||
 		!m.profiles.roomChecked[p.Object.Spec.SchedulerName] {
 		return false
 	}
-	if unit := g.Unit(); len(unit) > 1 {
-		for _, each := range unit {
-			if each.HasTopology() || !each.Declared() {
-				return false
-			}
-		}
+	unit := g.Unit()
+	if len(unit) > 1 && slices.ContainsFunc(unit, func(each *cluster.Group) bool { return !each.Declared() }) {
+		return false
 	}
 	e := m.queue.Find(p.Object.UID)
 	return e != nil && queue.PlannedAttempts(e) < maxPlans
@@ -141,10 +139,10 @@ func (m gangPlans) members(u *gangplan.Unit) *gangplan.Members {
 }
 
 // limits returns the lists of nodes to which a search for a place for all members may be limited, nil for all nodes.
-// The first is the domain that the usual order would try. Members that keep their nodes leave no choice, nor do domains
-// of composites.
+// The first is the domain that the usual order would try. Members that keep their nodes leave no choice. A unit that
+// has domains of several levels or gangs has no limits: see domains.
 func (m gangPlans) limits(g *cluster.Group, u *gangplan.Unit) (limits [][]string) {
-	if !g.HasTopology() {
+	if !g.HasTopology() || hasDomains(g) {
 		return [][]string{nil}
 	}
 	first := ""
@@ -155,7 +153,7 @@ func (m gangPlans) limits(g *cluster.Group, u *gangplan.Unit) (limits [][]string
 		}
 	}
 	required, preferred := g.Topology()
-	if g.HasTopologyAbove() || u.KeepsNodes() && len(required) > 0 {
+	if u.KeepsNodes() && len(required) > 0 {
 		return limits
 	}
 	labels := [][]string{required}
@@ -217,6 +215,10 @@ func (m gangPlans) search(
 ) (places []gangplan.Place, plan eventlog.Plan) {
 	u := members.Unit()
 	limits := m.limits(g, u)
+	var ok bool
+	if s.Domains, ok = m.domains(g, u); !ok {
+		return nil, plan
+	}
 	r := m.begin(profile, g, u)
 	defer r.End()
 	ctx, spent := preemption.WithBudget(m.ctx), int64(0)
@@ -224,7 +226,7 @@ func (m gangPlans) search(
 		r.Limit(limit)
 		each := s
 		each.Rehearsal, each.Spent = r, spent
-		if limit != nil {
+		if limit != nil || len(s.Domains) > 0 {
 			each.Refused = nil // it may have been refused in another domain
 		}
 		places, result, steps := each.Find(ctx, members)
@@ -238,37 +240,6 @@ func (m gangPlans) search(
 		}
 	}
 	return nil, plan
-}
-
-// rehearse places the members of a unit in the usual order, in the first of the domains. refused is the first one
-// without a node, nil if there is none. few says that too few members have nodes.
-func (m gangPlans) rehearse(
-	profile *framework.Profile,
-	g *cluster.Group,
-	u *gangplan.Unit,
-	limits [][]string,
-) (refused *cluster.Pod, few bool) {
-	if len(limits) == 0 {
-		return u.Pods[0], true
-	}
-	r := m.begin(profile, g, u)
-	defer r.End()
-	r.Limit(limits[0])
-	var places []gangplan.Place
-	ctx := preemption.WithBudget(m.ctx)
-	for _, p := range u.Pods {
-		as := *p.Object
-		as.Status.NominatedNodeName = ""
-		node := r.Place(ctx, &as).Node
-		if node == "" || r.AddPod(p.InfoOn(node)) != nil {
-			if refused == nil {
-				refused = p
-			}
-			continue
-		}
-		places = append(places, gangplan.Place{Pod: p, Node: node})
-	}
-	return refused, !u.Enough(places)
 }
 
 // nominate nominates the members of a plan to their nodes, and takes the nominations of the others.
