@@ -29,10 +29,13 @@ type gangPlans struct{ *Machine }
 func (c *cycle) planGang(placement framework.Placement) {
 	m, p := gangPlans{c.m}, c.m.cluster.Pods().Get(c.pod.UID)
 	whole := placement.Statuses.Get("").Plugin() == coscheduling.Name
-	if !m.plannable(p) || !m.endsAttempt(p.Group, whole) || whole && m.lacks(p.Group) {
+	if !m.plannable(p) || !m.endsAttempt(p.Group, whole) {
 		return
 	}
 	u := gangplan.NewUnit(c.m.cluster, p.Group)
+	if whole && len(u.Returning()) == 0 && m.lacks(p.Group) {
+		return
+	}
 	members := m.members(u)
 	if members == nil || u.NonStrict() {
 		return
@@ -132,7 +135,7 @@ func (m gangPlans) members(u *gangplan.Unit) *gangplan.Members {
 	}
 	members := gangplan.NewMembers(u)
 	// A domain is chosen for the minimum. Another one may have room for all members, also if they are equal.
-	if !members.Unequal() && !(u.Elastic() && u.Pods[0].Group.HasTopology()) {
+	if g := u.Pods[0].Group; !members.Unequal() && !hasDomains(g) && !(u.Elastic() && g.HasTopology()) {
 		return nil
 	}
 	return members
