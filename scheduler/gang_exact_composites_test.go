@@ -95,6 +95,7 @@ func newCompositeWorld(seed uint64) *exactWorld {
 	for i, n := range below {
 		w.above[i].needed = 1 + r.IntN(n)
 	}
+	w.prefers = r.IntN(4) == 0
 	return w
 }
 

@@ -60,7 +60,7 @@ type exactWorld struct {
 	minima  []int // by gang
 	needed  int   // how many gangs are admitted together
 	oneZone bool  // all members must be in one zone
-	prefers bool  // all members should be in one zone
+	prefers bool  // the members of each gang should be in one zone
 	// above are the composites above the gangs, the topmost first; nil for one above several gangs, with no topology.
 	above []exactComposite
 	under []int    // by gang: the composite that it is directly below
@@ -406,7 +406,8 @@ func (w *exactWorld) declare(put func(eventlog.Resource, eventlog.Object)) {
 		if label != "" {
 			g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
 				Topology: []schedulingv1beta1.TopologyConstraint{{Key: label}}}
-		} else if w.prefers {
+		}
+		if w.prefers && !w.oneZone {
 			g.Annotations = map[string]string{"rollcall.dev/topology-preferred": byZone}
 		}
 		put(eventlog.PodGroups, g)

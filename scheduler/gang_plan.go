@@ -66,9 +66,11 @@ func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.D
 	if members == nil {
 		return d, false
 	}
-	limits := m.limits(pod.Group, u)
 	profile := m.profiles.of(pod.Object)
-	refused, few := m.rehearse(profile, pod.Group, u, limits)
+	refused, few := u.Pods[0], true
+	if all := m.boundsOf(pod.Group, u); len(all) > 0 {
+		refused, few = m.rehearse(profile, pod.Group, u, all[0].limit)
+	}
 	if refused == nil {
 		return d, false
 	}
@@ -142,10 +144,9 @@ func (m gangPlans) members(u *gangplan.Unit) *gangplan.Members {
 }
 
 // limits returns the lists of nodes to which a search for a place for all members may be limited, nil for all nodes.
-// The first is the domain that the usual order would try. Members that keep their nodes leave no choice. A unit that
-// has domains of several levels or gangs has no limits: see domains.
+// The first is the domain that the usual order would try. Members that keep their nodes leave no choice.
 func (m gangPlans) limits(g *cluster.Group, u *gangplan.Unit) (limits [][]string) {
-	if !g.HasTopology() || hasDomains(g) {
+	if !g.HasTopology() {
 		return [][]string{nil}
 	}
 	first := ""
@@ -217,19 +218,15 @@ func (m gangPlans) search(
 	s gangplan.Search,
 ) (places []gangplan.Place, plan eventlog.Plan) {
 	u := members.Unit()
-	limits := m.limits(g, u)
-	var ok bool
-	if s.Domains, ok = m.domains(g, u); !ok {
-		return nil, plan
-	}
+	all := m.boundsOf(g, u)
 	r := m.begin(profile, g, u)
 	defer r.End()
 	ctx, spent := preemption.WithBudget(m.ctx), int64(0)
-	for _, limit := range limits {
-		r.Limit(limit)
+	for _, b := range all {
+		r.Limit(b.limit)
 		each := s
-		each.Rehearsal, each.Spent = r, spent
-		if limit != nil || len(s.Domains) > 0 {
+		each.Rehearsal, each.Domains, each.Spent = r, b.domains, spent
+		if b.limit != nil || hasDomains(g) {
 			each.Refused = nil // it may have been refused in another domain
 		}
 		places, result, steps := each.Find(ctx, members)

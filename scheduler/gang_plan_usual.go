@@ -12,19 +12,50 @@ import (
 
 // The rehearsal of an attempt in the usual order, and the domains of gangs that are admitted together.
 
-// hasDomains reports whether gangs of g's unit may have to stay within different domains: it has several gangs, or a
-// composite above it asks for a topology.
+// hasDomains reports whether gangs below a composite, or that name each other, must or should stay within domains.
 func hasDomains(g *cluster.Group) bool {
-	unit := g.Unit()
-	return g.HasTopologyAbove() || len(unit) > 1 && slices.ContainsFunc(unit, (*cluster.Group).HasTopology)
+	return g.Composite() != nil && slices.ContainsFunc(g.Unit(), (*cluster.Group).HasTopology)
 }
 
-// domains returns the domains that the members of a unit with several must stay within. ok is false if members that
-// keep their nodes leave no domain.
-func (m gangPlans) domains(g *cluster.Group, u *gangplan.Unit) (domains []gangplan.Domain, ok bool) {
+// bounds are the nodes to which a search is limited, nil for all, and the domains that members must stay within.
+type bounds struct {
+	limit   []string
+	domains []gangplan.Domain
+}
+
+// boundsOf returns the bounds of one search after the other. The domains that gangs prefer come first.
+func (m gangPlans) boundsOf(g *cluster.Group, u *gangplan.Unit) (all []bounds) {
 	if !hasDomains(g) {
-		return nil, true
+		for _, limit := range m.limits(g, u) {
+			all = append(all, bounds{limit: limit})
+		}
+		return all
 	}
+	required, ok := m.domains(g, u)
+	if !ok {
+		return nil
+	}
+	most := 0
+	for _, each := range g.Unit() {
+		_, preferred := each.Topology()
+		most = max(most, len(preferred))
+	}
+	for i := range most {
+		domains := slices.Clone(required)
+		for _, each := range g.Unit() {
+			if _, preferred := each.Topology(); len(preferred) > 0 {
+				at := min(i, len(preferred)-1)
+				domains = append(domains, gangplan.Domain{Labels: preferred[at : at+1], Gangs: []*cluster.Group{each}})
+			}
+		}
+		all = append(all, bounds{domains: domains})
+	}
+	return append(all, bounds{domains: required})
+}
+
+// domains returns the domains that the gangs of a unit, and the composites above them, must stay within. ok is false if
+// members that keep their nodes leave no domain.
+func (m gangPlans) domains(g *cluster.Group, u *gangplan.Unit) (domains []gangplan.Domain, ok bool) {
 	p := (&domainSearch{topology: m.topology, g: g, released: u.Returning()}).newPlacement()
 	var levels []level
 	for _, each := range g.Unit() {
@@ -53,20 +84,17 @@ func (m gangPlans) domains(g *cluster.Group, u *gangplan.Unit) (domains []gangpl
 	return domains, true
 }
 
-// rehearse places the members of a unit in the usual order, in the first of the domains. refused is the first one
+// rehearse places the members of a unit in the usual order, within the given nodes. refused is the first one
 // without a node, nil if there is none. few says that too few members have nodes.
 func (m gangPlans) rehearse(
 	profile *framework.Profile,
 	g *cluster.Group,
 	u *gangplan.Unit,
-	limits [][]string,
+	first []string,
 ) (refused *cluster.Pod, few bool) {
-	if len(limits) == 0 {
-		return u.Pods[0], true
-	}
 	r := m.begin(profile, g, u)
 	defer r.End()
-	r.Limit(limits[0])
+	r.Limit(first)
 	var places []gangplan.Place
 	ctx := preemption.WithBudget(m.ctx)
 	for _, p := range m.inUsualOrder(g, u) {
