@@ -60,7 +60,11 @@ type exactWorld struct {
 	minima  []int // by gang
 	needed  int   // how many gangs are admitted together
 	oneZone bool  // all members must be in one zone
-	prefers bool  // all members should be in one zone
+	prefers bool  // the members of each gang should be in one zone
+	// above are the composites above the gangs, the topmost first; nil for one above several gangs, with no topology.
+	above []exactComposite
+	under []int    // by gang: the composite that it is directly below
+	by    []string // by gang: the label of the domain that its members must stay within, "" for none
 
 	priority int32 // of the members; pods on nodes have 0
 	// begins is called before the first decision, decided after each, and evicts after each with victims, before they
@@ -75,8 +79,9 @@ type exactWorld struct {
 type exactNode struct {
 	cpu, used int
 	zone      string
-	ssd, bad  bool // it has the label disk=ssd; it has a taint
-	repels    int  // the kind that a pod on it must not be beside, -1 for none
+	rack      string // "" for no such label
+	ssd, bad  bool   // it has the label disk=ssd; it has a taint
+	repels    int    // the kind that a pod on it must not be beside, -1 for none
 
 	pods []int // further pods on it, by the CPUs that they request; used counts them
 }
@@ -92,6 +97,7 @@ type exactKind struct {
 const (
 	byHost = "kubernetes.io/hostname"
 	byZone = "zone"
+	byRack = "rack"
 )
 
 func newExactWorld(seed uint64) *exactWorld {
@@ -164,6 +170,9 @@ func (w *exactWorld) sizes() []int {
 // minimum.
 func (w *exactWorld) enough(placed []int) bool {
 	complete := 0
+	if !w.enoughAbove(placed) {
+		return false
+	}
 	for g, n := range placed {
 		if n > 0 && n < w.minima[g] {
 			return false
@@ -188,6 +197,9 @@ func (w *exactWorld) String() string {
 	}
 	fmt.Fprintf(&b, "members %v of gangs %v, minima %v, %d gangs needed, in one zone: %t, preferred: %t", w.members,
 		w.gangs, w.minima, w.needed, w.oneZone, w.prefers)
+	if w.above != nil {
+		fmt.Fprintf(&b, "\ncomposites %+v, gangs below %v, domains %q", w.above, w.under, w.by)
+	}
 	return b.String()
 }
 
@@ -206,28 +218,27 @@ func (w *exactWorld) placeable(enough func(placed []int) bool) bool {
 		on[i] = make([]int, len(w.kinds))
 	}
 	placed := make([]int, len(w.minima))
+	domains := w.domains()
 	seen := map[string]bool{}
-	var visit func(zone string) bool
-	visit = func(zone string) bool {
+	var visit func(chosen []string) bool
+	visit = func(chosen []string) bool {
 		if enough(placed) {
 			return true
 		}
-		key := fmt.Sprint(on, left)
+		key := fmt.Sprint(on, left, chosen)
 		if seen[key] {
 			return false
 		}
 		seen[key] = true
 		for n := range w.nodes {
-			if w.oneZone && zone != "" && w.nodes[n].zone != zone {
-				continue
-			}
 			for g := range left {
+				next, ok := w.choose(domains, chosen, g, n)
 				for k := range w.kinds {
-					if left[g][k] == 0 || !w.takes(on, n, k) {
+					if !ok || left[g][k] == 0 || !w.takes(on, n, k) {
 						continue
 					}
 					left[g][k], on[n][k], placed[g] = left[g][k]-1, on[n][k]+1, placed[g]+1
-					found := visit(w.nodes[n].zone)
+					found := visit(next)
 					left[g][k], on[n][k], placed[g] = left[g][k]+1, on[n][k]-1, placed[g]-1
 					if found {
 						return true
@@ -237,7 +248,7 @@ func (w *exactWorld) placeable(enough func(placed []int) bool) bool {
 		}
 		return false
 	}
-	return visit("")
+	return visit(make([]string, len(domains)))
 }
 
 // takes reports whether a node takes one more member of a kind.
@@ -342,6 +353,9 @@ func (w *exactWorld) addNodes(put func(eventlog.Resource, eventlog.Object)) {
 		name := fmt.Sprintf("n%d", i)
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		node.Labels = map[string]string{byHost: name, byZone: n.zone}
+		if n.rack != "" {
+			node.Labels[byRack] = n.rack
+		}
 		if n.ssd {
 			node.Labels["disk"] = "ssd"
 		}
@@ -371,7 +385,8 @@ func (w *exactWorld) addNodes(put func(eventlog.Resource, eventlog.Object)) {
 
 // declare puts the gangs, and the composite above several.
 func (w *exactWorld) declare(put func(eventlog.Resource, eventlog.Object)) {
-	if len(w.minima) > 1 {
+	w.declareAbove(put)
+	if len(w.minima) > 1 && w.above == nil {
 		c := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "all"}}
 		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(w.needed)}
 		put(eventlog.CompositePodGroups, c)
@@ -379,13 +394,20 @@ func (w *exactWorld) declare(put func(eventlog.Resource, eventlog.Object)) {
 	for i, minimum := range w.minima {
 		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: gangName(i)}}
 		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(max(1, minimum))}
-		if len(w.minima) > 1 {
+		label := ""
+		if w.above != nil {
+			g.Spec.ParentCompositePodGroupName, label = ptr.To(compositeName(w.under[i])), w.by[i]
+		} else if len(w.minima) > 1 {
 			g.Spec.ParentCompositePodGroupName = ptr.To("all")
 		}
 		if w.oneZone {
+			label = byZone
+		}
+		if label != "" {
 			g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
-				Topology: []schedulingv1beta1.TopologyConstraint{{Key: byZone}}}
-		} else if w.prefers {
+				Topology: []schedulingv1beta1.TopologyConstraint{{Key: label}}}
+		}
+		if w.prefers && !w.oneZone {
 			g.Annotations = map[string]string{"rollcall.dev/topology-preferred": byZone}
 		}
 		put(eventlog.PodGroups, g)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -28,10 +29,13 @@ type gangPlans struct{ *Machine }
 func (c *cycle) planGang(placement framework.Placement) {
 	m, p := gangPlans{c.m}, c.m.cluster.Pods().Get(c.pod.UID)
 	whole := placement.Statuses.Get("").Plugin() == coscheduling.Name
-	if !m.plannable(p) || !m.endsAttempt(p.Group, whole) || whole && m.lacks(p.Group) {
+	if !m.plannable(p) || !m.endsAttempt(p.Group, whole) {
 		return
 	}
 	u := gangplan.NewUnit(c.m.cluster, p.Group)
+	if whole && len(u.Returning()) == 0 && m.lacks(p.Group) {
+		return
+	}
 	members := m.members(u)
 	if members == nil || u.NonStrict() {
 		return
@@ -62,9 +66,11 @@ func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.D
 	if members == nil {
 		return d, false
 	}
-	limits := m.limits(pod.Group, u)
 	profile := m.profiles.of(pod.Object)
-	refused, few := m.rehearse(profile, pod.Group, u, limits)
+	refused, few := u.Pods[0], true
+	if all := m.boundsOf(pod.Group, u); len(all) > 0 {
+		refused, few = m.rehearse(profile, pod.Group, u, all[0].limit)
+	}
 	if refused == nil {
 		return d, false
 	}
@@ -88,19 +94,16 @@ func (m gangPlans) decideBefore(e *queue.Entity, pod *cluster.Pod) (d eventlog.D
 }
 
 // plannable reports whether attempts on the pod's unit may begin with a plan. Gangs whose profile does not filter by
-// resources get none, nor do gangs that are admitted together if one of them must stay within a domain.
+// resources get none.
 func (m gangPlans) plannable(p *cluster.Pod) bool {
 	g := p.Group
 	if g == nil || m.entities.keyOf(p).Type == fwk.PodKeyType || !g.Declared() ||
 		!m.profiles.roomChecked[p.Object.Spec.SchedulerName] {
 		return false
 	}
-	if unit := g.Unit(); len(unit) > 1 {
-		for _, each := range unit {
-			if each.HasTopology() || !each.Declared() {
-				return false
-			}
-		}
+	unit := g.Unit()
+	if len(unit) > 1 && slices.ContainsFunc(unit, func(each *cluster.Group) bool { return !each.Declared() }) {
+		return false
 	}
 	e := m.queue.Find(p.Object.UID)
 	return e != nil && queue.PlannedAttempts(e) < maxPlans
@@ -134,15 +137,14 @@ func (m gangPlans) members(u *gangplan.Unit) *gangplan.Members {
 	}
 	members := gangplan.NewMembers(u)
 	// A domain is chosen for the minimum. Another one may have room for all members, also if they are equal.
-	if !members.Unequal() && !(u.Elastic() && u.Pods[0].Group.HasTopology()) {
+	if g := u.Pods[0].Group; !members.Unequal() && !hasDomains(g) && !(u.Elastic() && g.HasTopology()) {
 		return nil
 	}
 	return members
 }
 
 // limits returns the lists of nodes to which a search for a place for all members may be limited, nil for all nodes.
-// The first is the domain that the usual order would try. Members that keep their nodes leave no choice, nor do domains
-// of composites.
+// The first is the domain that the usual order would try. Members that keep their nodes leave no choice.
 func (m gangPlans) limits(g *cluster.Group, u *gangplan.Unit) (limits [][]string) {
 	if !g.HasTopology() {
 		return [][]string{nil}
@@ -155,7 +157,7 @@ func (m gangPlans) limits(g *cluster.Group, u *gangplan.Unit) (limits [][]string
 		}
 	}
 	required, preferred := g.Topology()
-	if g.HasTopologyAbove() || u.KeepsNodes() && len(required) > 0 {
+	if u.KeepsNodes() && len(required) > 0 {
 		return limits
 	}
 	labels := [][]string{required}
@@ -216,15 +218,15 @@ func (m gangPlans) search(
 	s gangplan.Search,
 ) (places []gangplan.Place, plan eventlog.Plan) {
 	u := members.Unit()
-	limits := m.limits(g, u)
+	all := m.boundsOf(g, u)
 	r := m.begin(profile, g, u)
 	defer r.End()
 	ctx, spent := preemption.WithBudget(m.ctx), int64(0)
-	for _, limit := range limits {
-		r.Limit(limit)
+	for _, b := range all {
+		r.Limit(b.limit)
 		each := s
-		each.Rehearsal, each.Spent = r, spent
-		if limit != nil {
+		each.Rehearsal, each.Domains, each.Spent = r, b.domains, spent
+		if b.limit != nil || hasDomains(g) {
 			each.Refused = nil // it may have been refused in another domain
 		}
 		places, result, steps := each.Find(ctx, members)
@@ -238,37 +240,6 @@ func (m gangPlans) search(
 		}
 	}
 	return nil, plan
-}
-
-// rehearse places the members of a unit in the usual order, in the first of the domains. refused is the first one
-// without a node, nil if there is none. few says that too few members have nodes.
-func (m gangPlans) rehearse(
-	profile *framework.Profile,
-	g *cluster.Group,
-	u *gangplan.Unit,
-	limits [][]string,
-) (refused *cluster.Pod, few bool) {
-	if len(limits) == 0 {
-		return u.Pods[0], true
-	}
-	r := m.begin(profile, g, u)
-	defer r.End()
-	r.Limit(limits[0])
-	var places []gangplan.Place
-	ctx := preemption.WithBudget(m.ctx)
-	for _, p := range u.Pods {
-		as := *p.Object
-		as.Status.NominatedNodeName = ""
-		node := r.Place(ctx, &as).Node
-		if node == "" || r.AddPod(p.InfoOn(node)) != nil {
-			if refused == nil {
-				refused = p
-			}
-			continue
-		}
-		places = append(places, gangplan.Place{Pod: p, Node: node})
-	}
-	return refused, !u.Enough(places)
 }
 
 // nominate nominates the members of a plan to their nodes, and takes the nominations of the others.

@@ -98,6 +98,10 @@ func (p *placement) begin() {
 	for _, each := range p.released {
 		p.packing.Free(each)
 	}
+	// any order: a sum
+	for each, node := range p.rehearsed {
+		p.packing.Hold(each, node)
+	}
 }
 
 // descend returns the domain of the gang. It starts at the topmost composite above the gang and goes down, each domain
@@ -244,7 +248,7 @@ func (p *placement) holdingOf(l level, labels []string, domains []*domain) (d *d
 	outside := false
 	for _, g := range l.gangs() {
 		for _, m := range p.placedOf(g) {
-			i, known := p.at[m.Node]
+			i, known := p.at[p.nodeOf(m)]
 			held = true
 			if each := of[i]; known && each != nil {
 				counts[each]++
@@ -273,11 +277,11 @@ func (p *placement) holdingOf(l level, labels []string, domains []*domain) (d *d
 
 // placedOf returns the members of a gang that hold nodes and keep them.
 func (p *placement) placedOf(g *cluster.Group) (members []*cluster.Pod) {
-	if g.Placed()+g.Waiting() == 0 {
+	if g.Placed()+g.Waiting() == 0 && len(p.rehearsed) == 0 {
 		return nil
 	}
 	for _, m := range g.Members() {
-		if m.Stage != cluster.Pending && !m.Leaving() && !slices.Contains(p.released, m) {
+		if p.rehearsed[m] != "" || m.Stage != cluster.Pending && !m.Leaving() && !slices.Contains(p.released, m) {
 			members = append(members, m)
 		}
 	}

@@ -9,12 +9,12 @@ import (
 
 // The domain of a gang with a plan, and the domain that a gang prefers.
 
-// plannedIn returns the domain of the gang's plan, nil if it has none.
+// plannedIn returns the domain of the plan for the gangs of a level, nil if they have none.
 func (p *placement) plannedIn(l level, domains []*domain) *domain {
-	if l.gang == nil {
-		return nil
+	var planned []int
+	for _, g := range l.gangs() {
+		planned = append(planned, p.plannedFor(g)...)
 	}
-	planned := p.plannedFor(l.gang)
 	for _, d := range domains {
 		if slices.ContainsFunc(planned, func(at int) bool { return slices.Contains(d.indexes, at) }) {
 			return d

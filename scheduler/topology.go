@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -125,16 +126,27 @@ type domainSearch struct {
 	// as taken off their nodes at the end of that attempt.
 	failed   string
 	released []*cluster.Pod
+	// rehearsed are the nodes of members that count as waiting there.
+	rehearsed map[*cluster.Pod]string
 }
 
 // avoids reports whether an attempt has failed in the domain.
 func (s *domainSearch) avoids(d *domain) bool { return s.g.Avoids(d.key()) || d.key() == s.failed }
+
+// nodeOf returns a member's node, "" for none.
+func (s *domainSearch) nodeOf(p *cluster.Pod) string { return cmp.Or(s.rehearsed[p], p.Node) }
 
 func (s *domainSearch) countedOf(g *cluster.Group) gang.Gang {
 	counted := g.Gang()
 	for _, p := range s.released {
 		if p.Group == g {
 			counted.Release()
+		}
+	}
+	// any order: a count
+	for p := range s.rehearsed {
+		if p.Group == g {
+			counted.Waiting++
 		}
 	}
 	return counted
@@ -236,6 +248,8 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 // toTry reports whether a cycle could place the pod, in the current attempt, or in the next one if that has failed.
 func (s *domainSearch) toTry(p *cluster.Pod) bool {
 	switch {
+	case s.rehearsed[p] != "":
+		return false
 	case s.failed == "":
 		return p.Stage == cluster.Pending && s.queue.IsToTry(p.Object.UID)
 	case slices.Contains(s.released, p):

@@ -52,6 +52,8 @@ type Search struct {
 	// that these have left.
 	Refused *cluster.Pod
 	Left    []string
+	// Domains are the domains that members must stay within, none if the Rehearsal's limit says it all.
+	Domains []Domain
 	// All: only a placement of all members will do.
 	All bool
 	// Spent are the steps that count toward the limit: the steps of earlier searches for the same members, and after
@@ -63,6 +65,7 @@ type Search struct {
 	counts    []int // by gang: its placed members
 	lefts     []int // by gang: its members that are still to place and are not given up
 	kinds     []*kind
+	domains   []*domain
 	resources []v1.ResourceName
 	names     []string       // of the nodes that a kind may use, in the order of the cluster's list
 	nodes     []fwk.NodeInfo // as they are now, by their index in names
@@ -130,6 +133,7 @@ func (s *Search) begin() (known, hopeless bool) {
 		index[info.Node().Name] = i
 		s.names, s.nodes = append(s.names, info.Node().Name), append(s.nodes, info)
 	}
+	s.setDomains(index)
 	for _, k := range s.kinds {
 		for _, name := range s.resources {
 			k.requests = append(k.requests, k.members[0].Amount(name))
@@ -192,6 +196,9 @@ func (s *Search) use(k *kind, index map[string]int, list []fwk.NodeInfo) {
 	for _, info := range list {
 		i := index[info.Node().Name]
 		s.nodes[i] = info
+		if !s.allowed(k.part, i) {
+			continue
+		}
 		k.on[i] = s.useOf(k, i)
 		k.order, k.room = append(k.order, i), k.room+k.on[i].takes
 		k.dominant = max(k.dominant, k.on[i].part)
@@ -215,8 +222,29 @@ func (s *Search) place() bool {
 		return s.placeDependent()
 	}
 	k := s.hardest()
-	if k.room < int64(k.left) && !s.reachable(k) {
+	if s.roomOf(k) < int64(k.left) && !s.reachable(k) {
 		return false
+	}
+	if s.placeOne(k) {
+		return true
+	}
+	if s.stopped {
+		return false
+	}
+	// Perhaps the others are enough without the rest of this kind.
+	given := k.left
+	s.leave(k, given)
+	if s.place() {
+		return true
+	}
+	s.leave(k, -given)
+	return false
+}
+
+// placeOne places one more member of a kind, and then the rest.
+func (s *Search) placeOne(k *kind) bool {
+	if d := s.openFor(k.part); d != nil {
+		return s.placeIn(d, k)
 	}
 	var excluded []int
 	for len(k.order) > 0 {
@@ -233,13 +261,6 @@ func (s *Search) place() bool {
 			excluded = append(excluded, equal)
 		}
 	}
-	// Perhaps the others are enough without the rest of this kind.
-	given := k.left
-	s.leave(k, given)
-	if s.place() {
-		return true
-	}
-	s.leave(k, -given)
 	for _, node := range slices.Backward(excluded) {
 		k.include(node)
 	}
@@ -262,7 +283,7 @@ func (s *Search) reachable(limited ...*kind) bool {
 		counts[i] += n
 	}
 	for _, k := range limited {
-		counts[k.part] -= k.left - int(min(k.room, int64(k.left)))
+		counts[k.part] -= k.left - int(min(s.roomOf(k), int64(k.left)))
 	}
 	if s.All {
 		return slices.Equal(counts, s.unit.sizes)
@@ -359,7 +380,12 @@ func (s *Search) equalNodes(a, b int) bool {
 	s.compares++
 	for _, k := range s.kinds {
 		x, y := k.on[a], k.on[b]
-		if k.left > 0 && (x.feasible != y.feasible || x.excluded != y.excluded) {
+		if k.left > 0 && (x.feasible != y.feasible || x.excluded != y.excluded || x.outside != y.outside) {
+			return false
+		}
+	}
+	for _, d := range s.domains {
+		if d.chosen == open && d.values[a] != d.values[b] {
 			return false
 		}
 	}
@@ -383,6 +409,7 @@ func (s *Search) put(k *kind, node int) bool {
 	s.leave(k, 1)
 	k.next, s.counts[k.part] = k.next+1, s.counts[k.part]+1
 	s.placed = append(s.placed, Place{m, name, k.number})
+	reopen := s.chooseAt(k.part, node)
 	undo := s.refresh(node)
 	if s.place() {
 		return true
@@ -394,6 +421,7 @@ func (s *Search) put(k *kind, node int) bool {
 		s.stopped = true
 	}
 	undo()
+	reopen()
 	return false
 }
 
@@ -406,7 +434,7 @@ func (s *Search) refresh(node int) (undo func()) {
 	before := make([]use, len(s.kinds))
 	for i, k := range s.kinds {
 		before[i] = k.on[node]
-		if !k.on[node].feasible || k.left == 0 {
+		if !k.on[node].feasible || k.on[node].outside || k.left == 0 {
 			continue
 		}
 		s.steps++

@@ -222,6 +222,7 @@ func (k *kind) pod() *v1.Pod { return k.pods[min(k.next, len(k.pods)-1)] }
 type use struct {
 	feasible bool
 	excluded bool  // the kind does not use it in the branch under way
+	outside  bool  // it is not in a domain that is chosen in the branch under way
 	rest     int64 // what is left of it beside a member: a sum of the resources' percentages
 	takes    int64 // how many members it has room for, by their requests alone
 	part     int64 // the largest part of a free amount that a member requests, as a percentage
@@ -248,14 +249,16 @@ func (s *Search) useOf(k *kind, node int) use {
 // compare orders nodes: the one with the least room beside a member comes first, then the first of the cluster's list.
 func (k *kind) compare(a, b int) int { return cmp.Or(cmp.Compare(k.on[a].rest, k.on[b].rest), a-b) }
 
+func (u use) usable() bool { return u.feasible && !u.excluded && !u.outside }
+
 // set replaces what a node is to the kind.
 func (k *kind) set(node int, now use) {
-	if was := k.on[node]; was.feasible && !was.excluded {
+	if was := k.on[node]; was.usable() {
 		at, _ := slices.BinarySearchFunc(k.order, node, k.compare)
 		k.order, k.room = slices.Delete(k.order, at, at+1), k.room-was.takes
 	}
 	k.on[node] = now
-	if now.feasible && !now.excluded {
+	if now.usable() {
 		at, _ := slices.BinarySearchFunc(k.order, node, k.compare)
 		k.order, k.room = slices.Insert(k.order, at, node), k.room+now.takes
 	}

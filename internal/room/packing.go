@@ -94,13 +94,19 @@ func (p *Packing) sameShape(i, j int) bool {
 }
 
 // Free counts a pod on one of the nodes as taken off it.
-func (p *Packing) Free(pod *cluster.Pod) {
-	i := slices.IndexFunc(p.nodes, func(n packed) bool { return n.name == pod.Node })
+func (p *Packing) Free(pod *cluster.Pod) { p.add(pod, pod.Node, 1) }
+
+// Hold counts a pod as on one of the nodes.
+func (p *Packing) Hold(pod *cluster.Pod, node string) { p.add(pod, node, -1) }
+
+// add adds a pod's requests, times sign, to the free amounts of a node. It ignores a node that does not exist.
+func (p *Packing) add(pod *cluster.Pod, node string, sign int64) {
+	i := slices.IndexFunc(p.nodes, func(n packed) bool { return n.name == node })
 	if i < 0 {
 		return
 	}
 	for k, amount := range p.amounts(pod) {
-		p.nodes[i].free[k] += amount
+		p.nodes[i].free[k] += sign * amount
 	}
 }
 
