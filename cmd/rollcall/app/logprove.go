@@ -26,7 +26,8 @@ had the name, --uid says which.
 With --seq, it proves that the entry is in the log of a checkpoint, and contains the entry: give it only to those who
 may see that. With --from and --to, it proves that the first A entries of the log of B entries are those of the log when it
 had A: nothing was changed, removed or put between them. The numbers are those of checkpoints; with --checkpoint they
-are taken from there, the log is compared with the checkpoints, and the proof carries them. If the log is known to be
+are taken from there, the log is compared with the checkpoints, and the proof carries them. The earlier checkpoint comes
+first: two that are exchanged are refused. If the log is known to be
 damaged, or to have lost its end, nothing is proven against its last entry: give the number of entries.`,
 		Example: `  rollcall log prove jobs.log --pod default/job-17-0 --checkpoint gpu-west.2026-03-01 > placement.proof
   rollcall log prove jobs.log --seq 4711 --checkpoint gpu-west.2026-03-01 > entry.proof
@@ -75,7 +76,7 @@ damaged, or to have lost its end, nothing is proven against its last entry: give
 	f.Uint64Var(&c.From, "from", 0, "how many entries the earlier checkpoint has")
 	f.Uint64Var(&c.To, "to", 0, "how many entries the later checkpoint has; default: the log's last")
 	f.StringArrayVar(&c.Checkpoints, "checkpoint", nil, "a file with a signed checkpoint, for the proof to carry; "+
-		"may be given twice with --from and --to")
+		"may be given twice for the log's growth, the earlier one first")
 	open.register(cmd)
 	return cmd
 }
