@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -197,7 +198,7 @@ type Proven struct {
 
 // Check returns the facts that the proof shows to a reader who trusts the keys in known, or an error if it shows
 // nothing. checkpoints are further signed checkpoints. Each must be about the same log, signed by a known key, and of
-// one of the proof's sizes.
+// one of the proof's sizes. The older one is before the newer one, both in the proof and in checkpoints.
 func (p *Proof) Check(known note.Verifiers, checkpoints ...[]byte) (*Proven, error) {
 	if err := p.checkForm(); err != nil {
 		return nil, fmt.Errorf("check proof: %w", err)
@@ -257,21 +258,22 @@ func (p *Proof) roots() []tlog.Hash {
 
 // open opens the checkpoints in the proof and in beside, by size.
 func (p *Proof) open(known note.Verifiers, beside [][]byte) (map[uint64]Checkpoint, error) {
-	var all []Checkpoint
+	var carried, given []Checkpoint
 	for _, text := range p.Checkpoints {
 		c, err := OpenCheckpoint([]byte(text), known)
 		if err != nil {
 			return nil, fmt.Errorf("in the proof: %w", err)
 		}
-		all = append(all, c)
+		carried = append(carried, c)
 	}
 	for _, msg := range beside {
 		c, err := OpenCheckpoint(msg, known)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c)
+		given = append(given, c)
 	}
+	all := append(slices.Clone(carried), given...)
 	bySize := make(map[uint64]Checkpoint)
 	for _, c := range all {
 		switch other, ok := bySize[c.Size]; {
@@ -288,7 +290,30 @@ func (p *Proof) open(known note.Verifiers, beside [][]byte) (map[uint64]Checkpoi
 		}
 		bySize[c.Size] = c
 	}
-	return bySize, nil
+	if err := exchanged(carried); err != nil {
+		return nil, fmt.Errorf("in the proof: %w", err)
+	}
+	return bySize, exchanged(given)
+}
+
+// exchanged returns an error if a checkpoint is before an earlier one.
+func exchanged(list []Checkpoint) error {
+	for i := 1; i < len(list); i++ {
+		if err := CheckOrder(list[i-1].Size, list[i].Size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckOrder returns an error if checkpoints of these sizes are exchanged: whoever gave them takes the older one, which
+// has fewer entries, for the newer one.
+func CheckOrder(first, second uint64) error {
+	if first <= second {
+		return nil
+	}
+	return fmt.Errorf("the checkpoints are exchanged: the first one is of %d entries, and the second one of %d, so it "+
+		"is older; a log grows from the older to the newer one, which comes last", first, second)
 }
 
 func (p *Proof) speaksOf(size uint64) bool {

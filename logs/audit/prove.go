@@ -127,6 +127,11 @@ func (c *Claim) fillGrowth(sizes []uint64) error {
 	if len(sizes) > 2 {
 		return errors.New("growth is proven between two checkpoints: give --checkpoint at most twice")
 	}
+	if len(sizes) == 2 {
+		if err := proof.CheckOrder(sizes[0], sizes[1]); err != nil {
+			return fmt.Errorf("--checkpoint %s --checkpoint %s: %w", c.Checkpoints[0], c.Checkpoints[1], err)
+		}
+	}
 	if c.From == 0 && len(sizes) > 0 {
 		c.From = slices.Min(sizes)
 	}

@@ -23,7 +23,8 @@ themselves. If the proof does not hold, it says why, and the exit code is 1.
 
 A proof rests on signed checkpoints: those that it carries, and those given with
 --checkpoint. Use the ones that you kept yourself, because only they show that
-the log did not change since.`,
+the log did not change since. Of two, the earlier one comes first: a proof of
+growth whose checkpoints are exchanged is refused.`,
 		Example: `  rollcall log check placement.proof --key gpu-west.key.pub
   rollcall log check february.proof --key gpu-west.key.pub \
     --checkpoint gpu-west.2026-02-01`,

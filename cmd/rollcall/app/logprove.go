@@ -23,7 +23,8 @@ the entry: give it only to those who may see that. With --from and --to, it
 proves that the first A entries of the log of B entries are those of the log
 when it had A: nothing was changed, removed or put between them. The numbers are
 those of checkpoints; with --checkpoint they are taken from there, the log is
-compared with the checkpoints, and the proof carries them. If the log is known
+compared with the checkpoints, and the proof carries them. The earlier
+checkpoint comes first: two that are exchanged are refused. If the log is known
 to be damaged, or to have lost its end, nothing is proven against its last
 entry: give the number of entries.`
 
@@ -89,7 +90,7 @@ func newLogProve(registry framework.Registry) *cobra.Command {
 	f.Uint64Var(&c.From, "from", 0, "how many entries the earlier checkpoint has")
 	f.Uint64Var(&c.To, "to", 0, "how many entries the later checkpoint has; default: the log's last")
 	f.StringArrayVar(&c.Checkpoints, "checkpoint", nil, "a file with a signed checkpoint, for the proof to carry; "+
-		"may be given twice with --from and --to")
+		"may be given twice for the log's growth, the earlier one first")
 	open.register(cmd)
 	return cmd
 }
