@@ -35,7 +35,7 @@ func NotUsable(u *answer.ResourceUse) string {
 	case u.Usable == 0 && len(u.Unusable) == 1:
 		return " (" + Cause(&u.Unusable[0]) + ")"
 	}
-	return fmt.Sprintf(" (%s usable, %s)", Amount(u.Resource, u.Usable), Parts(u, 3))
+	return fmt.Sprintf(" (%s usable, %s)", Amount(u.Resource, u.Usable), Parts(u, 5))
 }
 
 // Cause says why a part of a free amount is not usable, to follow the amount.
