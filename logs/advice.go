@@ -44,6 +44,17 @@ func AdviceOnDamage(path string, first, seq uint64) string {
 		first, seq-1, path, seq-1)
 }
 
+// AdviseOnDamage adds to an error about damage of the log at path how to save the good entries, from first on. From a
+// stream that was made again they cannot be saved: the error says what to do.
+func AdviseOnDamage(path string, first uint64, err error) error {
+	var damaged *eventlog.DamagedError
+	var again *jetstream.MadeAgainError
+	if !errors.As(err, &damaged) || errors.As(err, &again) {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, AdviceOnDamage(path, first, damaged.Seq))
+}
+
 // AdviseOnUnknownEnd adds to an error of snapshot.Series.Beyond, nil for none, what to do about it.
 func AdviseOnUnknownEnd(path string, err error) error {
 	if err == nil {
@@ -65,7 +76,7 @@ func (s *Source) Advise(err error) error {
 	case errors.As(err, &lost):
 		return fmt.Errorf("%w\n%s", err, AdviceOnLoss(s.path, lost))
 	case errors.As(err, &damaged) && damaged.Seq > s.First():
-		return fmt.Errorf("%w\n%s", err, AdviceOnDamage(s.path, s.First(), damaged.Seq))
+		return AdviseOnDamage(s.path, s.First(), err)
 	case errors.As(err, &archived) && len(archived.Dirs) > 0:
 		return fmt.Errorf("%w; say with --archive where they are now", err)
 	}

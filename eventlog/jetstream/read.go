@@ -291,10 +291,16 @@ func (l *Log) explainRead(ctx context.Context, seq uint64, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &wrong):
+		if err := l.isReplaced(ctx); err != nil {
+			return err
+		}
 		return eventlog.DamageAt(l.path, seq, wrong.err)
 	case errors.Is(err, errNoMessage):
 		if first, trimmed := l.trimmedSince(ctx); trimmed && seq < first {
 			return &eventlog.ArchivedError{Path: l.path, Seq: seq, First: first}
+		}
+		if err := l.isReplaced(ctx); err != nil {
+			return err
 		}
 		return &eventlog.DamagedError{Path: l.path, Seq: seq, Err: err}
 	}
@@ -438,7 +444,8 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 const lookAgain = 5 * time.Second
 
 // isReplaced returns an error if the stream was made again. A follower would get nothing from the new one until it is
-// as long as the old one, and then other entries. Readers find other faults, such as a missing stream, on their own.
+// as long as the old one, and then other entries. A reader would call these damaged. Readers find other faults, such as a
+// missing stream, on their own.
 func (l *Log) isReplaced(ctx context.Context) error {
 	if info, err := l.reads.info(ctx); err == nil && !info.Created.Equal(l.created) {
 		return l.madeAgain(fmt.Errorf("it was made on %s", info.Created))

@@ -154,9 +154,46 @@ func TestAFollowerIsToldThatItsStreamWasMadeAgain(t *testing.T) {
 		if err != nil && (!errors.As(err, &damaged) || damaged.Seq != 31) {
 			t.Errorf("following ends with %v", err)
 		}
+		var again *jetstream.MadeAgainError
+		if err != nil && !errors.As(err, &again) {
+			t.Errorf("following does not say that the stream was made again: %v", err)
+		}
 	}
 	if n != 31 {
 		t.Errorf("%d entries and errors were yielded, want 31", n)
+	}
+}
+
+// A reader that has a stream open which is deleted and made again with other entries does not call them damaged.
+func TestAReaderIsToldThatItsStreamWasMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	_, js := connected(t, s)
+	at := addressOf(t, s, "read")
+	begin := func(entries, each int) {
+		log, err := at.Create(t.Context(), eventlog.Origin{})
+		must(t, err)
+		for from := 0; from < entries; from += each {
+			must(t, log.Append(t.Context(), uint64(from), logtest.Entries(uint64(from+1), each)))
+		}
+		must(t, log.Close())
+	}
+	for _, now := range []struct{ entries, each int }{{2, 2}, {60, 6}} { // fewer messages, and others
+		begin(30, 10)
+		reader, err := at.OpenReadOnly(t.Context())
+		must(t, err)
+		must(t, js.DeleteStream(t.Context(), at.Stream))
+		begin(now.entries, now.each)
+		var last error
+		for _, err := range reader.Read(t.Context(), 1) {
+			last = err
+		}
+		var again *jetstream.MadeAgainError
+		if !errors.As(last, &again) {
+			t.Errorf("%d entries: reading ends with %v, want that the stream was made again", now.entries, last)
+		}
+		must(t, reader.Close())
+		must(t, js.DeleteStream(t.Context(), at.Stream))
 	}
 }
 
@@ -177,7 +214,9 @@ func TestAStreamThatWasMadeAgainIsNotAppendedTo(t *testing.T) {
 	var damaged *eventlog.DamagedError
 	for range 2 {
 		err := log.Append(t.Context(), 5, logtest.Entries(6, 1))
-		if !errors.As(err, &damaged) || !strings.Contains(err.Error(), "made again") {
+		var again *jetstream.MadeAgainError
+		if !errors.As(err, &damaged) || !errors.As(err, &again) ||
+			!strings.Contains(err.Error(), "What was acknowledged was in the old stream") {
 			t.Errorf("append: error %v, want that the stream was made again", err)
 		}
 	}

@@ -260,7 +260,7 @@ func (p *clusterProcess) adviseOnStop(err error) error {
 	const again = "Then start it again: the next start asks the API server what came of the binds that were under way"
 	switch {
 	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which logs has said it
-		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(logs.Shown(p.running.log), 1, damaged.Seq))
+		return logs.AdviseOnDamage(logs.Shown(p.running.log), 1, err)
 	case errors.As(err, &superseded) && errors.As(err, &appending):
 		return fmt.Errorf("%w\nAnother scheduler has taken the log over and decides now. Nothing that was decided "+
 			"here in entries %d and on has left this process", err, appending.First)

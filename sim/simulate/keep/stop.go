@@ -23,7 +23,7 @@ func (o *Options) explainStop(err error) error {
 	var lost *snapshot.LostError
 	switch {
 	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which logs has said it
-		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(logs.Shown(o.Log), 1, damaged.Seq))
+		return logs.AdviseOnDamage(logs.Shown(o.Log), 1, err)
 	case errors.As(err, &archived) && len(archived.Dirs) > 0:
 		return fmt.Errorf(
 			"cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they "+
