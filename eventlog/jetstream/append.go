@@ -320,7 +320,7 @@ func (l *Log) missing(ctx context.Context, last uint64) error {
 }
 
 // A MadeAgainError says that the stream is not the one that was opened: it was deleted, and perhaps made again under
-// its name. Entries of the log cannot be saved from the stream that is there now.
+// its name. Entries of the log cannot be saved from the present stream.
 type MadeAgainError struct {
 	// Opened is the time at which the stream that was opened was made.
 	Opened time.Time
