@@ -255,22 +255,7 @@ func (s *Segment) stat() (fs.FileInfo, error) {
 
 // openDB opens the bbolt file.
 func (s *Segment) openDB(readOnly bool) error {
-	o := options(readOnly)
-	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		var err error
-		if s.file == nil {
-			if readOnly {
-				s.file, err = regular.Open(name)
-			} else {
-				s.file, err = regular.OpenFile(name, flag&^os.O_CREATE, mode)
-			}
-		}
-		return s.file, err
-	}
-	err := guard(func() (err error) {
-		s.db, err = bolt.Open(s.Path, fileMode, o)
-		return err
-	})
+	err := s.openUninterrupted(readOnly)
 	var fault *faultError
 	switch {
 	case err == nil:
