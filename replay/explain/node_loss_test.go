@@ -59,7 +59,7 @@ func disrupted(t *testing.T, s *transcripts.Player, name, reason string) {
 	if reason != "" {
 		obj.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: reason}}
 	}
-	s.Inputs(&eventlog.Upserted{Resource: eventlog.Pods, Object: obj})
+	transcripts.PlayInputs(s, &eventlog.Upserted{Resource: eventlog.Pods, Object: obj})
 }
 
 // upsertNode applies a node, in trouble of a kind.
@@ -78,7 +78,7 @@ func upsertNode(s *transcripts.Player, node *v1.Node, kind string) {
 	case "cordoned":
 		node.Spec.Unschedulable = true
 	}
-	s.Inputs(&eventlog.Upserted{Resource: eventlog.Nodes, Object: node})
+	transcripts.PlayInputs(s, &eventlog.Upserted{Resource: eventlog.Nodes, Object: node})
 }
 
 func TestADeletedNodeIsNamedAsTheCause(t *testing.T) {
@@ -186,7 +186,7 @@ func TestALostNodeIsNeverFolded(t *testing.T) {
 	}
 }
 
-// The pod that comes again under the name tells of the node that the earlier one lost.
+// The answer about a pod names the node that an earlier pod of its name lost.
 func TestTheLossOfAnEarlierPodOfTheNameIsTold(t *testing.T) {
 	s := transcripts.New(t)
 	s.Step("node n1 cpu=4")

@@ -25,8 +25,8 @@ func TestLetPastSeparatesWhoWasAheadFromWhoOvertook(t *testing.T) {
 	if past == nil || past.Ahead == nil || past.Overtook == nil {
 		t.Fatalf("let past: %+v", past)
 	}
-	if by := past.Ahead.By; past.Ahead.Entities != 1 || len(by) != 1 || by[0].Name != "ml/high" || by[0].Overtook != "" ||
-		by[0].Why != "priority 9 is above 0" {
+	if by := past.Ahead.By; past.Ahead.Entities != 1 || len(by) != 1 || by[0].Name != "ml/high" ||
+		by[0].Overtook != "" || by[0].Why != "priority 9 is above 0" {
 		t.Errorf("ahead were %+v", past.Ahead)
 	}
 	rules := map[string]answer.Overtook{}

@@ -258,8 +258,8 @@ func (p *Player) Step(line string) {
 	p.step(inputs)
 }
 
-// Inputs plays inputs as the commands of a line are played.
-func (p *Player) Inputs(inputs ...eventlog.Payload) {
+// PlayInputs plays inputs as Step plays the commands of a line.
+func PlayInputs(p *Player, inputs ...eventlog.Payload) {
 	p.t.Helper()
 	p.ensureEpoch()
 	p.step(inputs)

@@ -10,7 +10,8 @@ import (
 )
 
 // letPast shows the entities that were given nodes while the gang waited: the ones ahead of it, and the ones that
-// overtook it. Each table has the entities that took the most of the resource that the gang lacks, in the order of time.
+// overtook it. Each table has the entities that took the most of the resource that the gang lacks, in the order of
+// time.
 func (p *page) letPast(l *answer.LetPast) {
 	if l == nil {
 		return
