@@ -43,7 +43,7 @@ func TestACompositeIsPlacedIfAndOnlyIfAPlacementExists(t *testing.T) {
 
 // exactComposite is a composite above gangs or other composites.
 type exactComposite struct {
-	under, needed int    // the composite that it is directly below, and how many it needs of what is directly below it
+	under, needed int    // the composite that it is directly below, and how many groups directly below it are needed
 	by            string // the label of the domain that all below it must stay within, "" for none
 }
 
@@ -133,7 +133,7 @@ type exactDomain struct {
 	by    string
 }
 
-// domains returns what must stay within a domain.
+// domains returns the domains that gangs must stay within.
 func (w *exactWorld) domains() (domains []exactDomain) {
 	add := func(by string, of func(g int) bool) {
 		d := exactDomain{make([]bool, len(w.minima)), by}
