@@ -133,7 +133,7 @@ type exactDomain struct {
 	by    string
 }
 
-// domains returns the gangs and composites that must stay within a domain.
+// domains returns the domains that gangs must stay within.
 func (w *exactWorld) domains() (domains []exactDomain) {
 	add := func(by string, of func(g int) bool) {
 		d := exactDomain{make([]bool, len(w.minima)), by}

@@ -47,6 +47,9 @@ func (c *cycle) planGang(placement framework.Placement) {
 		m.nominate(&c.d, p, places)
 		plan.Order = orderOf(places)
 	}
+	if plan.Result == eventlog.PlanNone && hasDomains(p.Group) && len(p.Group.Unit()) > 1 {
+		return // its Decisions have no None: nothing depends on it
+	}
 	c.d.Plan = plan
 }
 
