@@ -48,16 +48,11 @@ func AdviceOnDamage(path string, first, seq uint64) string {
 // stream that was made again they cannot be saved: the error says what to do.
 func AdviseOnDamage(path string, first uint64, err error) error {
 	var damaged *eventlog.DamagedError
-	if !errors.As(err, &damaged) || MadeAgain(err) {
+	var again *jetstream.MadeAgainError
+	if !errors.As(err, &damaged) || errors.As(err, &again) {
 		return err
 	}
 	return fmt.Errorf("%w\n%s", err, AdviceOnDamage(path, first, damaged.Seq))
-}
-
-// MadeAgain reports whether err says that the stream of a log was deleted or made again since the log was opened.
-func MadeAgain(err error) bool {
-	var again *jetstream.MadeAgainError
-	return errors.As(err, &again)
 }
 
 // AdviseOnUnknownEnd adds to an error of snapshot.Series.Beyond, nil for none, what to do about it.

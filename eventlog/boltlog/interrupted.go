@@ -3,13 +3,10 @@ package boltlog
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
-
-	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // maxInterrupted is the largest number of attempts at a step that signals interrupt.
@@ -64,41 +61,6 @@ func syncAgain(sync func() error) (err error) {
 		if err = sync(); !errors.Is(err, syscall.EINTR) {
 			break
 		}
-	}
-	return err
-}
-
-// boltOpen is bolt.Open; tests replace it.
-var boltOpen = bolt.Open
-
-// openUninterrupted opens the bbolt file, also if signals interrupt that. bbolt does not repeat flock(2), which some
-// file systems let a signal interrupt. It closes the file when it fails, so each attempt gets a descriptor of its own.
-func (s *Segment) openUninterrupted(readOnly bool) (err error) {
-	o := options(readOnly)
-	first := s.file
-	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		var err error
-		if first == nil && readOnly {
-			first, err = regular.Open(name)
-		} else if first == nil {
-			first, err = regular.OpenFile(name, flag&^os.O_CREATE, mode)
-		}
-		if err == nil {
-			s.file, err = duplicate(first)
-		}
-		return s.file, err
-	}
-	for range maxInterrupted {
-		err = guard(func() (err error) {
-			s.db, err = boltOpen(s.Path, fileMode, o)
-			return err
-		})
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if first != nil {
-		err = errors.Join(err, first.Close())
 	}
 	return err
 }

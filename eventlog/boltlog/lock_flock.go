@@ -26,18 +26,6 @@ func flock(f *os.File, exclusive bool) error {
 	return err
 }
 
-// duplicate returns another descriptor of the open file f. Both have the same lock.
-func duplicate(f *os.File) (*os.File, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fd, err := syscall.Dup(int(f.Fd()))
-	if err != nil {
-		return nil, &os.PathError{Op: "dup", Path: f.Name(), Err: err}
-	}
-	syscall.CloseOnExec(fd)
-	return os.NewFile(uintptr(fd), f.Name()), nil
-}
-
 // lockedBy returns the processes that have the lock of f, in the mode READ (shared) or WRITE, as far as the system
 // shows them: Linux does, in /proc/locks (proc_locks(5)).
 func lockedBy(f *os.File, mode string) (processes []string) {

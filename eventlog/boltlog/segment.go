@@ -255,7 +255,22 @@ func (s *Segment) stat() (fs.FileInfo, error) {
 
 // openDB opens the bbolt file.
 func (s *Segment) openDB(readOnly bool) error {
-	err := s.openUninterrupted(readOnly)
+	o := options(readOnly)
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		var err error
+		if s.file == nil {
+			if readOnly {
+				s.file, err = regular.Open(name)
+			} else {
+				s.file, err = regular.OpenFile(name, flag&^os.O_CREATE, mode)
+			}
+		}
+		return s.file, err
+	}
+	err := guard(func() (err error) {
+		s.db, err = bolt.Open(s.Path, fileMode, o)
+		return err
+	})
 	var fault *faultError
 	switch {
 	case err == nil:

@@ -443,9 +443,9 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 // lookAgain is the time without a message after which a follower checks whether the stream is still the same.
 const lookAgain = 5 * time.Second
 
-// isReplaced returns an error if the stream was made again. A follower would get nothing from the new one until it is as
-// long as the old one, and then other entries. A reader would call these damaged. Other faults, such as a missing
-// stream, are found without it.
+// isReplaced returns an error if the stream was made again. A follower would get nothing from the new one until it is
+// as long as the old one, and then other entries. A reader would call these damaged. Readers find other faults, such as a
+// missing stream, on their own.
 func (l *Log) isReplaced(ctx context.Context) error {
 	if info, err := l.reads.info(ctx); err == nil && !info.Created.Equal(l.created) {
 		return l.madeAgain(fmt.Errorf("it was made on %s", info.Created))

@@ -32,21 +32,7 @@ func Sync(path string) error {
 // only if path does not exist. A link that fails for any other reason is an error. The name is durable once the
 // directory is synced.
 func Publish(tmp, path string) error {
-	return publishAt(tmp, path, func() error { return os.Link(tmp, path) })
-}
-
-// publishAt is Publish with a function that makes the hard link. Package os repeats a link that a signal interrupts. If
-// the first attempt has made it, the next one finds a name of the same file.
-func publishAt(tmp, path string, link func() error) error {
-	linked := link()
-	if errors.Is(linked, fs.ErrExist) {
-		a, errA := os.Lstat(tmp)
-		b, errB := os.Lstat(path)
-		if errA == nil && errB == nil && os.SameFile(a, b) {
-			return nil
-		}
-	}
-	return publish(linked, path, os.Lstat, func() error { return os.Rename(tmp, path) })
+	return publish(os.Link(tmp, path), path, os.Lstat, func() error { return os.Rename(tmp, path) })
 }
 
 // hasNoLinks reports whether err, from making a hard link, means that the file system has none. link(2) returns EPERM

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -188,9 +189,10 @@ func (r *Report) found(damage *eventlog.DamagedError) {
 	}
 	r.Damage = &Damage{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
 	var lost *snapshot.LostError
+	var again *jetstream.MadeAgainError
 	if errors.As(damage.Err, &lost) {
 		r.Advice = logs.AdviceOnLoss(r.Path, lost)
-	} else if damage.Seq > r.First && !logs.MadeAgain(damage) {
+	} else if damage.Seq > r.First && !errors.As(damage.Err, &again) {
 		r.Advice = logs.AdviceOnDamage(r.Path, r.First, damage.Seq)
 	}
 }

@@ -52,15 +52,6 @@ func TestWhatASignalInterruptsIsTriedAgain(t *testing.T) {
 		}
 		s.wantSameEnd(t, p.stdout.String())
 	}
-	for _, call := range []string{"flock", "linkat"} {
-		s := whole.fresh(t)
-		if p := s.interrupting(t, call, "1+2"); p.cmd.ProcessState.ExitCode() != exitDone {
-			t.Errorf("with every second %s interrupted it ends with %s:\n%s", call, p.cmd.ProcessState,
-				p.stderr.String())
-		} else {
-			s.wantSameEnd(t, p.stdout.String())
-		}
-	}
 	s := whole.fresh(t)
 	// The first ones are the dynamic linker's.
 	if p := s.interrupting(t, "pread64,pwrite64,ftruncate", "20+2"); p.cmd.ProcessState.ExitCode() != exitDone {
