@@ -10,13 +10,13 @@ import (
 
 // FiltersBy reports whether the profile of the pod asks the Filter plugin of that name. It is false for a pod of no
 // profile.
-func (m *Machine) FiltersBy(pod *v1.Pod, plugin string) bool {
+func FiltersBy(m *Machine, pod *v1.Pod, plugin string) bool {
 	profile := m.profiles.of(pod)
 	return profile != nil && profile.Has(framework.Filter, plugin)
 }
 
 // ComparesTolerations reports whether a toleration may compare numbers, by the epoch's feature gates.
-func (m *Machine) ComparesTolerations() bool {
+func ComparesTolerations(m *Machine) bool {
 	m.keepGates()
 	return comparesTolerations()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 )
 
-// emptyDomains compares what a gang needs within one domain with what domains have if no pod of others is there.
+// emptyDomains compares the needs of a gang within one domain with the amounts of domains without pods.
 type emptyDomains struct {
 	a       *askers
 	c       *cluster.State
@@ -34,7 +34,7 @@ type emptyDomain struct {
 	all   int64 // of the worst resource
 }
 
-// domainLimit says that no domain can ever hold what a gang needs in one; nil if one may, or if that is not certain.
+// domainLimit returns the proof that no domain can ever hold a gang; nil if one may, or if that is not certain.
 // Cordons and taints do not count, because they can end; nodes that the members do not select hold none.
 func domainLimit(r *rerun, g *cluster.Group) *answer.DomainLimit {
 	e := emptyDomains{c: r.machine.Cluster(), levels: requiredLevels(g)}
@@ -129,7 +129,7 @@ func selects(k *asker, node *v1.Node) bool {
 	return err == nil && match
 }
 
-// measure finds out how much a domain holds, and what it has too little of at the worst: of members that are alike the
+// measure finds out how many members a domain holds, and its worst resource. For members that are alike this is the
 // resource that leaves room for the fewest.
 func (e *emptyDomains) measure(d *emptyDomain) {
 	for _, n := range d.nodes {
@@ -199,8 +199,8 @@ func (e *emptyDomains) told(at answer.Point, domains []*emptyDomain) *answer.Dom
 	return x
 }
 
-// addLimits adds what keeps a gang from nodes for good, as long as the nodes are as they are: no domain is large enough
-// for it, or no node meets what a member requires of nodes. The message says it instead of what is free.
+// addLimits adds the limits that only a change of nodes or of the gang can remove. No domain is large enough for it, or no
+// node meets the requirements of a member. The message names them before the free room.
 func addLimits(x *answer.Reason, r *rerun, g *cluster.Group) {
 	now := x.Now
 	if now == nil || now.Fits {

@@ -20,15 +20,15 @@ import (
 // maxUnusableRows is the number of causes that are listed for a resource.
 const maxUnusableRows = 10
 
-// refusal is what a cycle says of nodes: which plugin other than NodeResourcesFit refused a node. The zero value is of
-// no cycle.
+// refusal has the answers of a cycle about nodes: which plugin other than NodeResourcesFit refused a node. The zero
+// value is of no cycle.
 type refusal struct {
 	pod   *cluster.Pod
 	nodes map[string]string // the plugin, by node
 	left  []framework.PreFilterAnswer
 }
 
-// refusalIn returns what the trace of a cycle for a pod says; nothing for a nil trace.
+// refusalIn returns the refusals in the trace of a cycle for a pod; none for a nil trace.
 func refusalIn(trace *framework.Trace, p *cluster.Pod) refusal {
 	x := refusal{pod: p, nodes: map[string]string{}}
 	if trace == nil {
@@ -77,7 +77,7 @@ type askers struct {
 	missing  int // how many of them need room
 	refused  refusal
 	group    *cluster.Group // with a required topology; nil for pods that may go to any domain
-	together bool           // they are members of a gang, or several: what one leaves counts for the next
+	together bool           // they are members of a gang, or several: the next one gets the room that one leaves
 	compares bool
 }
 
@@ -89,7 +89,7 @@ type nodeCause struct {
 
 // asking returns the askers for pods of which so many need room.
 func asking(m *scheduler.Machine, missing int, refused refusal, pods ...*cluster.Pod) *askers {
-	a := &askers{m: m, missing: missing, refused: refused, together: missing > 1, compares: m.ComparesTolerations()}
+	a := &askers{m: m, missing: missing, refused: refused, together: missing > 1, compares: scheduler.ComparesTolerations(m)}
 	for _, p := range pods {
 		needs := podNeeds(p)
 		i := slices.IndexFunc(a.kinds, func(k *asker) bool {
@@ -100,9 +100,9 @@ func asking(m *scheduler.Machine, missing int, refused refusal, pods ...*cluster
 			continue
 		}
 		k := &asker{pod: p, pods: 1, needs: needs, places: map[int]int64{}, on: map[string]nodeCause{},
-			cordons: m.FiltersBy(p.Object, names.NodeUnschedulable),
-			taints:  m.FiltersBy(p.Object, names.TaintToleration)}
-		if m.FiltersBy(p.Object, names.NodeAffinity) {
+			cordons: scheduler.FiltersBy(m, p.Object, names.NodeUnschedulable),
+			taints:  scheduler.FiltersBy(m, p.Object, names.TaintToleration)}
+		if scheduler.FiltersBy(m, p.Object, names.NodeAffinity) {
 			requires := nodeaffinity.GetRequiredNodeAffinity(p.Object)
 			k.requires = &requires
 		}
@@ -198,8 +198,8 @@ func (a *askers) find(k *asker, node *v1.Node) nodeCause {
 	return a.refusedBy(k, node)
 }
 
-// refusedBy returns what the cycle says about the node. A refusal for what the tried pod requires of the node itself
-// counts for its kind alone.
+// refusedBy returns the cause for which the cycle refused the node. Refusals by the requirements of the tried pod on the
+// node itself count for pods of its kind alone.
 func (a *askers) refusedBy(k *asker, node *v1.Node) nodeCause {
 	own := a.refused.pod != nil && sameKind(a.refused.pod, k.pod)
 	switch plugin := a.refused.of(node.Name); plugin {

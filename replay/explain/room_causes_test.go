@@ -103,10 +103,11 @@ func eachUse(v reflect.Value, f func(answer.ResourceUse)) {
 	}
 }
 
-// Without the causes, all of what is free would be said to be usable.
+// Without the causes, all of the free room would count as usable.
 func TestRoomOnNodesThatPodsCannotUseIsSplitByCause(t *testing.T) {
 	s := transcripts.New(t)
-	for _, step := range []string{"node n1 cpu=4 gpu=4", "node n2 cpu=4 gpu=3 cordoned", "node n3 cpu=4 gpu=2 taint=busy",
+	for _, step := range []string{"node n1 cpu=4 gpu=4", "node n2 cpu=4 gpu=3 cordoned",
+		"node n3 cpu=4 gpu=2 taint=busy",
 		"node n4 cpu=4 gpu=1", "node n5 cpu=1 gpu=4", "group ml/g min=5", "pod ml/g- cpu=2 gpu=3 group=g count=5"} {
 		s.Step(step)
 	}
@@ -130,7 +131,7 @@ func TestRoomOnNodesThatPodsCannotUseIsSplitByCause(t *testing.T) {
 	}
 }
 
-// A gang is told for good that no domain can hold it only where that is certain.
+// An answer says that no domain can hold a gang only where that is certain.
 func TestThatNoDomainCanHoldAGangIsSaidOnlyWhereItIsCertain(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -138,7 +139,8 @@ func TestThatNoDomainCanHoldAGangIsSaidOnlyWhereItIsCertain(t *testing.T) {
 		want  string
 	}{
 		{"more than any rack", []string{"pod ml/g- cpu=1 gpu=4 group=g count=3"}, "rack=a holds 2 of 3"},
-		{"fits in an empty rack", []string{"pod ml/old cpu=1 gpu=4 node=a1", "pod ml/g- cpu=1 gpu=2 group=g count=3"}, ""},
+		{"fits in an empty rack", []string{
+			"pod ml/old cpu=1 gpu=4 node=a1", "pod ml/g- cpu=1 gpu=2 group=g count=3"}, ""},
 		{"a cordon may end", []string{"node a1 cpu=8 gpu=8 label=rack:a cordoned",
 			"pod ml/g- cpu=1 gpu=3 group=g count=3"}, ""},
 		{"none selected", []string{"pod ml/g- cpu=1 gpu=1 group=g count=3 selector=disk:ssd"}, ""},

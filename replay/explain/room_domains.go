@@ -171,7 +171,7 @@ func (t *roomTable) fitsBy(d *domainTable) map[string]int64 {
 	return fits
 }
 
-// byDomain splits a resource by domains. use returns what is usable on a node if its domain is chosen.
+// byDomain splits a resource by domains. use returns the usable amount of a node if its domain is chosen.
 func (t *roomTable) byDomain(name v1.ResourceName, use func(i int) int64) *answer.RoomByDomain {
 	d := t.domains
 	if d == nil {

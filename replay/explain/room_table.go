@@ -8,14 +8,14 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// roomTable splits what is free on nodes into what the pods that ask can use, and the rest by cause.
+// roomTable splits the free room of nodes into the part that the asking pods can use, and the rest by cause.
 type roomTable struct {
 	c         *cluster.State
 	nodes     []fwk.NodeInfo
 	a         *askers
 	givesBack func(*cluster.Pod) bool
 	kept      *keptRoom
-	free      map[v1.ResourceName][]int64 // by node, without what is kept
+	free      map[v1.ResourceName][]int64 // by node, without kept room
 	domains   *domainTable
 }
 
@@ -95,7 +95,7 @@ func requesting(kinds []*asker, name v1.ResourceName) (some []*asker) {
 	return some
 }
 
-// nodeShare says how the free amount of a node is divided: what is usable, and the rest with its cause.
+// nodeShare divides the free amount of a node: the usable part, and the rest with its cause.
 type nodeShare struct {
 	takes  bool // as far as resources are not concerned
 	usable int64
@@ -103,7 +103,7 @@ type nodeShare struct {
 	why    nodeCause
 }
 
-// share divides what is free on a node. With anywhere, the node's domain does not matter.
+// share divides the free amount of a node. With anywhere, the node's domain does not matter.
 func (t *roomTable) share(name v1.ResourceName, i int, anywhere bool) nodeShare {
 	free := t.left(name)[i]
 	kinds, all, why := t.takers(name, i)
@@ -156,8 +156,8 @@ func (t *roomTable) lackedBy(kinds []*asker, name v1.ResourceName, i int) (lacks
 	return lacks
 }
 
-// split fills in what of a resource's free amount is usable, and why the rest is not. none says that no node takes the
-// pods, whatever is free.
+// split fills in the usable part of a resource's free amount, and the rest by cause. none is true if no node takes the
+// pods even when it is empty.
 func (t *roomTable) split(u *answer.ResourceUse) (none bool) {
 	byCause, stranded := parts{}, int64(0)
 	none = true

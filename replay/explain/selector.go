@@ -15,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 	maxNearMisses   = 3
 )
 
-// addUnmatched says of a pod by itself which of its requirements no node meets.
+// addUnmatched adds the requirements of a pod by itself that no node meets.
 func addUnmatched(x *answer.Reason, r *rerun, p *cluster.Pod) {
 	if x.Now.Fits {
 		return
@@ -74,7 +75,7 @@ func unmatchedOf(r *rerun, g *cluster.Group) *answer.Unmatched {
 // no nodes.
 func unmatchedPod(r *rerun, p *cluster.Pod) *answer.Unmatched {
 	list, _ := r.machine.Cluster().Nodes().List()
-	if len(list) == 0 || !r.machine.FiltersBy(p.Object, names.NodeAffinity) {
+	if len(list) == 0 || !scheduler.FiltersBy(r.machine, p.Object, names.NodeAffinity) {
 		return nil
 	}
 	nodes := make([]*v1.Node, len(list))
@@ -121,8 +122,8 @@ func unmetOf(pod *v1.Pod, nodes []*v1.Node) (out []answer.NodeRequirement) {
 	}
 	for _, term := range terms {
 		all := slices.Concat(selector, term)
-		if none := slices.DeleteFunc(slices.Clone(all), func(q answer.NodeRequirement) bool { return q.Nodes > 0 }); len(
-			none) > 0 {
+		none := slices.DeleteFunc(slices.Clone(all), func(q answer.NodeRequirement) bool { return q.Nodes > 0 })
+		if len(none) > 0 {
 			all = none
 		}
 		add(all)
@@ -274,8 +275,8 @@ func labelled(nodes []*v1.Node, key string) (misses []answer.NearMiss) {
 	return misses
 }
 
-// valueDistance says how far a value is from the required ones: 0 for one that differs in upper and lower case alone,
-// otherwise the least number of edits, and for a comparison of numbers how many are between.
+// valueDistance returns the distance of a value from the nearest required one: 0 if they differ in upper and lower case
+// alone, otherwise the least number of edits. For a comparison of numbers it is their difference.
 func valueDistance(q *answer.NodeRequirement, value string) int {
 	best := -1
 	for _, want := range q.Values {

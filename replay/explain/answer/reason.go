@@ -95,8 +95,8 @@ type Reason struct {
 	Shortfall   []Shortfall `json:"shortfall,omitempty"`
 	ShortfallAt *Point      `json:"shortfallAt,omitempty"`
 
-	// DomainLimit says, at the point in question, that no domain can ever hold the gang; nil if one may. Unmatched says,
-	// at that point, that no node meets what a pod requires of nodes; nil if one does.
+	// DomainLimit says that no domain can ever hold the gang, at the point in question; nil if one may. Unmatched has
+	// the requirements of a pod that no node meets at that point; nil if one does.
 	DomainLimit *DomainLimit `json:"domainLimit,omitempty"`
 	Unmatched   *Unmatched   `json:"unmatched,omitempty"`
 

@@ -5,7 +5,7 @@ import v1 "k8s.io/api/core/v1"
 // RoomCause says why pods cannot use a free amount.
 type RoomCause string
 
-// The causes, in the order in which they are looked for on a node: the first one counts.
+// The causes. The first one that is true of a node counts.
 const (
 	// Cordoned: the node is unschedulable, and the pods do not tolerate that.
 	Cordoned RoomCause = "Cordoned"
@@ -36,8 +36,8 @@ type UnusableRoom struct {
 	Examples []string `json:"examples"`
 }
 
-// RoomByDomain splits a free amount by the domains of which a gang requires one. Free is the sum of what the Domains,
-// the others beside them, and the nodes outside have free.
+// RoomByDomain splits a free amount by the domains of which a gang requires one. The free amounts of the Domains, the
+// others beside them, and the nodes outside add up to it.
 type RoomByDomain struct {
 	// Labels are the labels of nodes of each of which all nodes of a domain have one value.
 	Labels []string `json:"labels"`
@@ -91,7 +91,7 @@ type DomainLimit struct {
 	Holds *int `json:"holds,omitempty"`
 }
 
-// Unmatched says that no node meets what a pod requires of nodes: its node selector and its required node affinity.
+// Unmatched says that no node meets the requirements of a pod: its node selector and its required node affinity.
 type Unmatched struct {
 	// AsOf is the entry after which it was so.
 	AsOf Point `json:"asOf"`

@@ -89,7 +89,8 @@ func DomainAwaited(x *answer.DomainLimit) string {
 	if x.Holds != nil {
 		return text + fmt.Sprintf("room for %d of %s", *x.Holds, Count(int64(x.Members), "member", "members"))
 	}
-	return text + fmt.Sprintf("%s of %s %s", Amount(x.Resource, x.Allocatable), Amount(x.Resource, x.Needed), x.Resource)
+	return text + fmt.Sprintf("%s of %s %s", Amount(x.Resource, x.Allocatable), Amount(x.Resource, x.Needed),
+		x.Resource)
 }
 
 // textRequirements is the number of requirements of a pod that a sentence has.

@@ -11,7 +11,7 @@ import (
 // textDomains is the number of domains of a resource that the text shows.
 const textDomains = 5
 
-// domains writes the table of what is free in each domain, for the resources of a gang that requires one.
+// domains writes the table of the room in each domain, for the resources of a gang that requires one.
 func (p *page) domains(asOf answer.Point, uses []answer.ResourceUse) {
 	var rows [][]string
 	title := ""
@@ -47,11 +47,11 @@ func (p *page) domains(asOf answer.Point, uses []answer.ResourceUse) {
 				phrase.Amount(u.Resource, d.OutsideFree), "0"})
 		}
 	}
-	p.table([]string{p.dated("BY "+title, asOf), "DOMAIN", "NODES", "FREE", "USABLE", "OF", "MEMBERS THAT FIT", "CHOSEN"},
-		rows)
+	p.table([]string{p.dated("BY "+title, asOf), "DOMAIN", "NODES", "FREE", "USABLE", "OF", "MEMBERS THAT FIT",
+		"CHOSEN"}, rows)
 }
 
-// unmatched writes the table of what no node meets of a pod's requirements, and of the labels that are similar.
+// unmatched writes the table of the requirements of a pod that no node meets, and of the labels that are similar.
 func (p *page) unmatched(x *answer.Reason) {
 	if x == nil || x.Unmatched == nil {
 		return

@@ -56,8 +56,8 @@ func (p *page) resources(title string, asOf answer.Point, uses []answer.Resource
 			phrase.Amount(u.Resource, u.Allocatable), shares(u, u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount),
 			cmp.Or(shares(u, u.Holders, u.Others, u.OthersAmount), "nobody")})
 	}
-	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "NOT USABLE", "MOST ON ONE NODE", "OF", "KEPT FOR",
-		"HELD BY"}, rows)
+	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "NOT USABLE", "MOST ON ONE NODE", "OF",
+		"KEPT FOR", "HELD BY"}, rows)
 	p.domains(asOf, uses)
 }
 
