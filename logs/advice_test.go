@@ -22,8 +22,8 @@ func TestNoEntryIsSavedFromAStreamThatWasMadeAgain(t *testing.T) {
 	}
 	again := &jetstream.MadeAgainError{Opened: time.Unix(0, 0).UTC(), Err: errors.New("it was made on Friday")}
 	advised = logs.AdviseOnDamage("nats://host/jobs", 1, damage(again)).Error()
-	for _, want := range []string{"made on 1970-01-01", "it was made on Friday", "bring the old stream back from a backup",
-		"begin a new log in another stream"} {
+	for _, want := range []string{"made on 1970-01-01", "it was made on Friday",
+		"bring the old stream back from a backup", "begin a new log in another stream"} {
 		if !strings.Contains(advised, want) {
 			t.Errorf("of a stream that was made again: %q is not in %s", want, advised)
 		}

@@ -320,7 +320,7 @@ func (l *Log) missing(ctx context.Context, last uint64) error {
 }
 
 // A MadeAgainError says that the stream is not the one that was opened: it was deleted, and perhaps made again under
-// its name. Entries of the log cannot be saved from the stream that is there now.
+// its name. Entries of the log cannot be saved from the present stream.
 type MadeAgainError struct {
 	// Opened is the time at which the stream that was opened was made.
 	Opened time.Time
@@ -331,9 +331,9 @@ type MadeAgainError struct {
 // Error implements error.
 func (e *MadeAgainError) Error() string {
 	return fmt.Sprintf("the stream is not the one that was opened, which was made on %s: it was deleted or made again "+
-		"meanwhile (%v): nothing is appended any more. What was acknowledged was in the old stream, and cannot be read "+
-		"from this one: bring the old stream back from a backup of the servers, or make the log again from an archive, "+
-		"a bundle or a copy, or begin a new log in another stream", e.Opened, e.Err)
+		"meanwhile (%v): nothing is appended any more. What was acknowledged was in the old stream, and cannot be "+
+		"read from this one: bring the old stream back from a backup of the servers, or make the log again from an "+
+		"archive, a bundle or a copy, or begin a new log in another stream", e.Opened, e.Err)
 }
 
 // Unwrap returns e.Err.

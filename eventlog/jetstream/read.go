@@ -444,8 +444,8 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 const lookAgain = 5 * time.Second
 
 // isReplaced returns an error if the stream was made again. A follower would get nothing from the new one until it is
-// as long as the old one, and then other entries. A reader would call these damaged. Readers find other faults, such as a
-// missing stream, on their own.
+// as long as the old one, and then other entries. A reader would call these damaged. Readers find other faults, such
+// as a missing stream, on their own.
 func (l *Log) isReplaced(ctx context.Context) error {
 	if info, err := l.reads.info(ctx); err == nil && !info.Created.Equal(l.created) {
 		return l.madeAgain(fmt.Errorf("it was made on %s", info.Created))

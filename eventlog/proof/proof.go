@@ -306,8 +306,8 @@ func exchanged(list []Checkpoint) error {
 	return nil
 }
 
-// CheckOrder returns an error if checkpoints of these sizes are exchanged: whoever gave them takes the older one, which
-// has fewer entries, for the newer one.
+// CheckOrder returns an error if checkpoints of these sizes are exchanged: the second one has fewer entries, so it is
+// older.
 func CheckOrder(first, second uint64) error {
 	if first <= second {
 		return nil

@@ -49,7 +49,7 @@ func statesOf(t *testing.T, s *transcripts.Player, apart uint64) map[uint64][]by
 }
 
 // TestWhatExplainReadsDoesNotGrowWithTheLog counts the reads for a pod and a gang that are gone since long, and for a
-// bound one: entries by number, entries one after the other, which are applied, and states restored.
+// bound one. It counts entries by number, entries one after the other, which are applied, and states restored.
 func TestWhatExplainReadsDoesNotGrowWithTheLog(t *testing.T) {
 	type counts struct{ picked, entries, states int }
 	most := map[string]counts{"gone pod": {40, 12, 1}, "gone gang": {40, 16, 2}, "bound pod": {50, 12, 1},

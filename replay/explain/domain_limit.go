@@ -199,8 +199,8 @@ func (e *emptyDomains) told(at answer.Point, domains []*emptyDomain) *answer.Dom
 	return x
 }
 
-// addLimits adds the limits that only a change of nodes or of the gang can remove. No domain is large enough for it, or no
-// node meets the requirements of a member. The message names them before the free room.
+// addLimits adds the limits that only a change of nodes or of the gang can remove. No domain is large enough for it,
+// or no node meets the requirements of a member. The message names them before the free room.
 func addLimits(x *answer.Reason, r *rerun, g *cluster.Group) {
 	now := x.Now
 	if now == nil || now.Fits {

@@ -53,7 +53,7 @@ func TestExplanationsFromASnapshotAreThoseOfTheWholeLog(t *testing.T) {
 }
 
 // TestOfALogThatBeginsLaterWhatIsThereIsExplained asks a log that begins at a snapshot. The answer about the present
-// equals that of the whole log, decisions after the snapshot included. It says that earlier history is not known.
+// equals the answer of the whole log, decisions after the snapshot included. It says that earlier history is not known.
 func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 	r := replaytest.Record(t, 20)
 	unknown, known := 0, 0

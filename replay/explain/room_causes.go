@@ -89,7 +89,8 @@ type nodeCause struct {
 
 // asking returns the askers for pods of which so many need room.
 func asking(m *scheduler.Machine, missing int, refused refusal, pods ...*cluster.Pod) *askers {
-	a := &askers{m: m, missing: missing, refused: refused, together: missing > 1, compares: scheduler.ComparesTolerations(m)}
+	a := &askers{m: m, missing: missing, refused: refused, together: missing > 1,
+		compares: scheduler.ComparesTolerations(m)}
 	for _, p := range pods {
 		needs := podNeeds(p)
 		i := slices.IndexFunc(a.kinds, func(k *asker) bool {
@@ -198,8 +199,8 @@ func (a *askers) find(k *asker, node *v1.Node) nodeCause {
 	return a.refusedBy(k, node)
 }
 
-// refusedBy returns the cause for which the cycle refused the node. Refusals by the requirements of the tried pod on the
-// node itself count for pods of its kind alone.
+// refusedBy returns the cause for which the cycle refused the node. Refusals by the requirements of the tried pod on
+// the node itself count for pods of its kind alone.
 func (a *askers) refusedBy(k *asker, node *v1.Node) nodeCause {
 	own := a.refused.pod != nil && sameKind(a.refused.pod, k.pod)
 	switch plugin := a.refused.of(node.Name); plugin {
