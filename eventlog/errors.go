@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // ErrReadOnly is returned by Append on a log that was opened for reading.
@@ -256,3 +257,23 @@ func (e *ArchivedError) Error() string {
 
 // Unwrap returns Err.
 func (e *ArchivedError) Unwrap() error { return e.Err }
+
+// A MadeAgainError says that the stream is not the one that was opened: it was deleted, and perhaps made again under
+// its name. Entries of the log cannot be saved from the present stream.
+type MadeAgainError struct {
+	// Opened is the time at which the stream that was opened was made.
+	Opened time.Time
+	// Err says what is there now.
+	Err error
+}
+
+// Error implements error.
+func (e *MadeAgainError) Error() string {
+	return fmt.Sprintf("the stream is not the one that was opened, which was made on %s: it was deleted or made again "+
+		"meanwhile (%v): nothing is appended any more. What was acknowledged was in the old stream, and cannot be "+
+		"read from this one: bring the old stream back from a backup of the servers, or make the log again from an "+
+		"archive, a bundle or a copy, or begin a new log in another stream", e.Opened, e.Err)
+}
+
+// Unwrap returns e.Err.
+func (e *MadeAgainError) Unwrap() error { return e.Err }

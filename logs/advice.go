@@ -48,7 +48,7 @@ func AdviceOnDamage(path string, first, seq uint64) string {
 // stream that was made again they cannot be saved: the error says what to do.
 func AdviseOnDamage(path string, first uint64, err error) error {
 	var damaged *eventlog.DamagedError
-	var again *jetstream.MadeAgainError
+	var again *eventlog.MadeAgainError
 	if !errors.As(err, &damaged) || errors.As(err, &again) {
 		return err
 	}

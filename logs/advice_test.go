@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
@@ -20,7 +19,7 @@ func TestNoEntryIsSavedFromAStreamThatWasMadeAgain(t *testing.T) {
 	if !strings.Contains(advised, "Entries 1 to 5 are good: save them with rollcall log export") {
 		t.Errorf("of damage: %s", advised)
 	}
-	again := &jetstream.MadeAgainError{Opened: time.Unix(0, 0).UTC(), Err: errors.New("it was made on Friday")}
+	again := &eventlog.MadeAgainError{Opened: time.Unix(0, 0).UTC(), Err: errors.New("it was made on Friday")}
 	advised = logs.AdviseOnDamage("nats://host/jobs", 1, damage(again)).Error()
 	for _, want := range []string{"made on 1970-01-01", "it was made on Friday",
 		"bring the old stream back from a backup", "begin a new log in another stream"} {

@@ -154,7 +154,7 @@ func TestAFollowerIsToldThatItsStreamWasMadeAgain(t *testing.T) {
 		if err != nil && (!errors.As(err, &damaged) || damaged.Seq != 31) {
 			t.Errorf("following ends with %v", err)
 		}
-		var again *jetstream.MadeAgainError
+		var again *eventlog.MadeAgainError
 		if err != nil && !errors.As(err, &again) {
 			t.Errorf("following does not say that the stream was made again: %v", err)
 		}
@@ -188,7 +188,7 @@ func TestAReaderIsToldThatItsStreamWasMadeAgain(t *testing.T) {
 		for _, err := range reader.Read(t.Context(), 1) {
 			last = err
 		}
-		var again *jetstream.MadeAgainError
+		var again *eventlog.MadeAgainError
 		if !errors.As(last, &again) {
 			t.Errorf("%d entries: reading ends with %v, want that the stream was made again", now.entries, last)
 		}
@@ -214,7 +214,7 @@ func TestAStreamThatWasMadeAgainIsNotAppendedTo(t *testing.T) {
 	var damaged *eventlog.DamagedError
 	for range 2 {
 		err := log.Append(t.Context(), 5, logtest.Entries(6, 1))
-		var again *jetstream.MadeAgainError
+		var again *eventlog.MadeAgainError
 		if !errors.As(err, &damaged) || !errors.As(err, &again) ||
 			!strings.Contains(err.Error(), "What was acknowledged was in the old stream") {
 			t.Errorf("append: error %v, want that the stream was made again", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -189,7 +188,7 @@ func (r *Report) found(damage *eventlog.DamagedError) {
 	}
 	r.Damage = &Damage{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
 	var lost *snapshot.LostError
-	var again *jetstream.MadeAgainError
+	var again *eventlog.MadeAgainError
 	if errors.As(damage.Err, &lost) {
 		r.Advice = logs.AdviceOnLoss(r.Path, lost)
 	} else if damage.Seq > r.First && !errors.As(damage.Err, &again) {
