@@ -120,7 +120,7 @@ func TestAnEntryIsProvenWithThePublicKeyAlone(t *testing.T) {
 func TestGrowthIsProvenBetweenTwoCheckpoints(t *testing.T) {
 	p := newParties(t)
 	early, late := p.sign(t, p.log, p.private, "early", 30), p.sign(t, p.log, p.private, "late", 0)
-	file := p.prove(t, Claim{Checkpoints: []string{late, early}}, "proof")
+	file := p.prove(t, Claim{Checkpoints: []string{early, late}}, "proof")
 	checked, err := Check(file, []string{p.pu}, []string{early})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,8 @@ func TestAClaimIsFilledFromItsCheckpoints(t *testing.T) {
 	}{
 		{name: "an entry", claim: Claim{Seq: 7, Checkpoints: []string{early}}, want: Claim{Seq: 7, Size: 30}},
 		{name: "an entry of a size", claim: Claim{Seq: 7, Size: 9}, want: Claim{Seq: 7, Size: 9}},
-		{name: "growth", claim: Claim{Checkpoints: []string{late, early}}, want: Claim{From: 30, To: 120}},
+		{name: "growth", claim: Claim{Checkpoints: []string{early, late}}, want: Claim{From: 30, To: 120}},
+		{name: "exchanged", claim: Claim{Checkpoints: []string{late, early}}, wrong: "the checkpoints are exchanged"},
 		{name: "growth to the end", claim: Claim{Checkpoints: []string{early}}, want: Claim{From: 30}},
 		{name: "nothing", wrong: "what is to be proven?"},
 		{name: "both", claim: Claim{Seq: 1, From: 1}, wrong: "one of the two"},
