@@ -78,8 +78,8 @@ func TestAPipeGetsWholeTables(t *testing.T) {
 	rollcall(t, "demo", "--keep", demo)
 	ask := []string{"explain", demo, "gang", "wide", "--at", "2026-01-01T00:20:00Z"}
 	whole := string(rollcall(t, ask...))
-	const row = "2026-01-01T00:20:00Z   pod default/sweep-1     0         1     8 cpu, 32Gi memory, 2 nvidia.com/gpu  " +
-		"Unschedulable              BestEffort: the gang waited for room for all of it\n"
+	const row = "2026-01-01T00:20:00Z   pod default/sweep-1     0         1     8 cpu, 32Gi memory, " +
+		"2 nvidia.com/gpu  Unschedulable              BestEffort: the gang waited for room for all of it\n"
 	if !strings.Contains(whole, row) || strings.Contains(whole, "…") {
 		t.Errorf("a pipe got:\n%s", whole)
 	}
