@@ -13,58 +13,58 @@ replace github.com/rollcall-sched/rollcall => ../../
 
 require go.etcd.io/etcd/server/v3 v3.7.0 // indirect
 
-require k8s.io/api v0.37.0
+require k8s.io/api v0.37.2
 
-require k8s.io/apiextensions-apiserver v0.37.0
+require k8s.io/apiextensions-apiserver v0.37.2
 
-require k8s.io/apimachinery v0.37.0
+require k8s.io/apimachinery v0.37.2
 
-require k8s.io/apiserver v0.37.0
+require k8s.io/apiserver v0.37.2
 
-require k8s.io/client-go v0.37.0
+require k8s.io/client-go v0.37.2
 
-require k8s.io/cloud-provider v0.37.0 // indirect
+require k8s.io/cloud-provider v0.37.2 // indirect
 
-require k8s.io/cluster-bootstrap v0.37.0 // indirect
+require k8s.io/cluster-bootstrap v0.37.2 // indirect
 
-require k8s.io/component-base v0.37.0 // indirect
+require k8s.io/component-base v0.37.2 // indirect
 
-require k8s.io/component-helpers v0.37.0
+require k8s.io/component-helpers v0.37.2
 
-require k8s.io/controller-manager v0.37.0 // indirect
+require k8s.io/controller-manager v0.37.2 // indirect
 
-require k8s.io/cri-client v0.37.0 // indirect
+require k8s.io/cri-client v0.37.2 // indirect
 
-require k8s.io/csi-translation-lib v0.37.0 // indirect
+require k8s.io/csi-translation-lib v0.37.2 // indirect
 
-require k8s.io/dynamic-resource-allocation v0.37.0 // indirect
+require k8s.io/dynamic-resource-allocation v0.37.2 // indirect
 
-require k8s.io/endpointslice v0.37.0 // indirect
+require k8s.io/endpointslice v0.37.2 // indirect
 
-require k8s.io/externaljwt v0.37.0 // indirect
+require k8s.io/externaljwt v0.37.2 // indirect
 
-require k8s.io/kms v0.37.0 // indirect
+require k8s.io/kms v0.37.2 // indirect
 
-require k8s.io/kube-aggregator v0.37.0 // indirect
+require k8s.io/kube-aggregator v0.37.2 // indirect
 
-require k8s.io/kube-controller-manager v0.37.0 // indirect
+require k8s.io/kube-controller-manager v0.37.2 // indirect
 
-require k8s.io/kube-proxy v0.37.0 // indirect
+require k8s.io/kube-proxy v0.37.2 // indirect
 
-require k8s.io/kube-scheduler v0.37.0 // indirect
+require k8s.io/kube-scheduler v0.37.2 // indirect
 
-require k8s.io/kubectl v0.37.0 // indirect
+require k8s.io/kubectl v0.37.2 // indirect
 
-require k8s.io/kubelet v0.37.0 // indirect
+require k8s.io/kubelet v0.37.2 // indirect
 
-require k8s.io/metrics v0.37.0 // indirect
+require k8s.io/metrics v0.37.2 // indirect
 
-require k8s.io/mount-utils v0.37.0 // indirect
+require k8s.io/mount-utils v0.37.2 // indirect
 
-require k8s.io/pod-security-admission v0.37.0 // indirect
+require k8s.io/pod-security-admission v0.37.2 // indirect
 
 require (
-	cel.dev/expr v0.25.1 // indirect
+	cel.dev/expr v0.25.3 // indirect
 	cyphar.com/go-pathrs v0.2.5 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/JeffAshton/win_pdh v0.0.0-20161109143554-76bb4ee9f0ab // indirect
@@ -119,25 +119,25 @@ require (
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.69.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.44.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc v1.44.0 // indirect
-	go.opentelemetry.io/otel/metric v1.44.0 // indirect
-	go.opentelemetry.io/otel/sdk v1.44.0 // indirect
+	go.opentelemetry.io/otel/metric v1.45.0 // indirect
+	go.opentelemetry.io/otel/sdk v1.45.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.10.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.1 // indirect
-	golang.org/x/crypto v0.57.0 // indirect
-	google.golang.org/grpc v1.82.1 // indirect
+	golang.org/x/crypto v0.59.0 // indirect
+	google.golang.org/grpc v1.85.0 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
-	k8s.io/cri-api v0.37.0 // indirect
-	k8s.io/streaming v0.37.0 // indirect
+	k8s.io/cri-api v0.37.2 // indirect
+	k8s.io/streaming v0.37.2 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
 )
 
-require k8s.io/kubernetes v1.37.0 // indirect
+require k8s.io/kubernetes v1.37.2 // indirect
 
-require github.com/go-logr/logr v1.4.3 // indirect
+require github.com/go-logr/logr v1.4.4 // indirect
 
 require github.com/google/go-cmp v0.7.0 // indirect
 
@@ -149,11 +149,11 @@ require go.etcd.io/bbolt v1.5.0 // indirect
 
 require go.yaml.in/yaml/v3 v3.0.4 // indirect
 
-require golang.org/x/sys v0.48.0 // indirect
+require golang.org/x/sys v0.50.0 // indirect
 
-require golang.org/x/term v0.46.0 // indirect
+require golang.org/x/term v0.48.0 // indirect
 
-require golang.org/x/tools v0.51.0 // indirect
+require golang.org/x/tools v0.52.0 // indirect
 
 require k8s.io/klog/v2 v2.140.0 // indirect
 
@@ -241,29 +241,29 @@ require github.com/spf13/pflag v1.0.10 // indirect
 
 require github.com/x448/float16 v0.8.4 // indirect
 
-require go.opentelemetry.io/otel v1.44.0 // indirect
+require go.opentelemetry.io/otel v1.45.0 // indirect
 
-require go.opentelemetry.io/otel/trace v1.44.0 // indirect
+require go.opentelemetry.io/otel/trace v1.45.0 // indirect
 
 require go.yaml.in/yaml/v2 v2.4.4 // indirect
 
 require golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 
-require golang.org/x/net v0.59.0 // indirect
+require golang.org/x/net v0.62.0 // indirect
 
 require golang.org/x/oauth2 v0.36.0 // indirect
 
-require golang.org/x/sync v0.23.0 // indirect
+require golang.org/x/sync v0.25.0 // indirect
 
-require golang.org/x/text v0.42.0 // indirect
+require golang.org/x/text v0.44.0 // indirect
 
 require golang.org/x/time v0.15.0 // indirect
 
-require google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa // indirect
+require google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 
-require google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
+require google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 
-require google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
+require google.golang.org/protobuf v1.36.12 // indirect
 
 require (
 	github.com/rollcall-sched/rollcall v0.0.0-00010101000000-000000000000
@@ -273,13 +273,13 @@ require (
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.7.2-default-no-op // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
-	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
 	github.com/nats-io/nats-server/v2 v2.14.6 // indirect
 	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
-	golang.org/x/mod v0.41.0 // indirect
+	golang.org/x/mod v0.42.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
