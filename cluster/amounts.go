@@ -82,14 +82,17 @@ func amountIn(r fwk.Resource, name v1.ResourceName) int64 {
 func (s *State) Free(name v1.ResourceName) (free int64, ok bool) { return s.free.of(name) }
 
 // Percent returns a part as a percentage of all, from 0 to 100. Its numbers cannot overflow. If all is 0, it is 0.
-func Percent(part, all int64) int64 {
+func Percent(part, all int64) int64 { return Share(part, all, 100) }
+
+// Share is Percent in other units: it returns a part of all on a scale from 0 to whole.
+func Share(part, all, whole int64) int64 {
 	switch {
 	case all <= 0 || part <= 0:
 		return 0
 	case part >= all:
-		return 100
+		return whole
 	}
-	high, low := bits.Mul64(uint64(part), 100)
+	high, low := bits.Mul64(uint64(part), uint64(whole))
 	quotient, _ := bits.Div64(high, low, uint64(all))
 	return int64(quotient)
 }

@@ -94,6 +94,9 @@ type Plan struct {
 	Result PlanResult
 	// Steps counts the Filter calls of one kind of members on one node that the search took.
 	Steps int64
+	// Next is, for PlanUnknown, the number of the search that the next attempt makes, from 1 on: it searches elsewhere.
+	// The gang is tried again after its backoff, without an event. 0 says that no further search follows.
+	Next int
 	// Order are the members that have a place, in the order in which the next attempt places them. The Decision
 	// nominates each to its node. It is empty unless the result is PlanFound.
 	Order []types.UID
@@ -128,6 +131,19 @@ func (r PlanResult) String() string {
 func checkPlanResult(r PlanResult) error {
 	if r < PlanFound || r > PlanUnknown {
 		return fmt.Errorf("unknown result %d", r)
+	}
+	return nil
+}
+
+// maxNextSearch is the highest number of a search that a Plan may have.
+const maxNextSearch = 255
+
+func checkNextSearch(p Plan) error {
+	if p.Next < 0 || p.Next > maxNextSearch {
+		return fmt.Errorf("search %d: want 0 to %d", p.Next, maxNextSearch)
+	}
+	if p.Next > 0 && p.Result != PlanUnknown {
+		return fmt.Errorf("search %d follows the result %s: want 0", p.Next, p.Result)
 	}
 	return nil
 }

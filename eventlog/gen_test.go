@@ -128,6 +128,9 @@ func drawPlan(t *rapid.T) eventlog.Plan {
 	for range rapid.IntRange(0, 2).Draw(t, "order") {
 		p.Order = append(p.Order, types.UID(text.Draw(t, "uid")))
 	}
+	if p.Result == eventlog.PlanUnknown {
+		p.Next = rapid.IntRange(0, 255).Draw(t, "next")
+	}
 	return p
 }
 

@@ -320,6 +320,10 @@ func (w *jsonWriter) plan(p Plan) {
 	w.open('{')
 	w.str("result", p.Result.String())
 	w.int("steps", p.Steps)
+	w.fail("plan.next", checkNextSearch(p))
+	if p.Next > 0 {
+		w.int("next", int64(p.Next))
+	}
 	w.uids("order", p.Order)
 	w.pods("orderPods", p.Order)
 	w.close('}')

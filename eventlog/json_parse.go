@@ -293,6 +293,7 @@ type jsonPodNames struct {
 type jsonPlan struct {
 	Result string      `json:"result"`
 	Steps  int64       `json:"steps"`
+	Next   int         `json:"next"`
 	Order  []types.UID `json:"order"`
 
 	OrderPods []string `json:"orderPods"` // not part of the entry
@@ -305,7 +306,11 @@ func (j *jsonPlan) plan() (Plan, error) {
 	}
 	for r := PlanFound; r <= PlanUnknown; r++ {
 		if r.String() == j.Result {
-			return Plan{Result: r, Steps: j.Steps, Order: j.Order}, nil
+			p := Plan{Result: r, Steps: j.Steps, Next: j.Next, Order: j.Order}
+			if err := checkNextSearch(p); err != nil {
+				return Plan{}, fmt.Errorf("plan.next: %w", err)
+			}
+			return p, nil
 		}
 	}
 	return Plan{}, fmt.Errorf("plan.result: unknown result %q: want Found, None or Unknown", j.Result)

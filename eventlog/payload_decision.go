@@ -96,6 +96,10 @@ func (w *payloadWriter) decisionFacts(d *Decision) {
 		w.b = append(w.b, byte(d.Plan.Result))
 		w.varint(d.Plan.Steps)
 		w.uids("plan's order", d.Plan.Order)
+		w.fail("plan's next search", checkNextSearch(d.Plan))
+		if d.Plan.Result == PlanUnknown {
+			w.uvarint(uint64(d.Plan.Next))
+		}
 	}
 }
 
@@ -194,6 +198,10 @@ func (r *payloadReader) plan() (p Plan) {
 	p.Result = PlanResult(r.byte("plan's result"))
 	r.fail("plan's result", checkPlanResult(p.Result))
 	p.Steps, p.Order = r.varint("plan's steps"), r.uids("plan's order")
+	if p.Result == PlanUnknown {
+		p.Next = int(min(r.uvarint("plan's next search"), maxNextSearch+1))
+		r.fail("plan's next search", checkNextSearch(p))
+	}
 	return p
 }
 

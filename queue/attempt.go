@@ -130,6 +130,7 @@ func (q *Queue) Finish(key Key) {
 	}
 	q.take(e)
 	e.plan.end()
+	e.plan.search = 0
 	e.failed, e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, false, nil, nil
 	e.forgetNotes()
 	if e.ready == 0 {

@@ -42,7 +42,7 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
 	dst = appendTime(dst, e.backoffUntil)
-	for _, n := range [...]int{e.attempts, e.plan.attempts, e.unschedulableCount, e.errorCount} {
+	for _, n := range [...]int{e.attempts, e.plan.attempts, e.plan.search, e.unschedulableCount, e.errorCount} {
 		dst = binary.AppendUvarint(dst, uint64(n))
 	}
 	for _, names := range [...][]string{e.plugins, e.pendingPlugins, e.noted} {

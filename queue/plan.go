@@ -11,6 +11,7 @@ import (
 type plan struct {
 	members  []*member // with a turn, in that order
 	attempts int       // see PlannedAttempts
+	search   int       // see NextSearch
 }
 
 // Plan makes the entity active, and makes its next attempt begin with these members, in this order. It is called after
@@ -27,7 +28,7 @@ func (q *Queue) Plan(key Key, order []types.UID) {
 			m.turn = len(e.plan.members)
 		}
 	}
-	e.plan.attempts++
+	e.plan.attempts, e.plan.search = e.plan.attempts+1, 0
 	q.Activate(key)
 }
 
@@ -39,6 +40,17 @@ func Planned(q *Queue, uid types.UID) bool {
 
 // PlannedAttempts returns how many attempts of the entity in a row began with a plan, the one that comes next included.
 func PlannedAttempts(e *Entity) int { return e.plan.attempts }
+
+// NoteSearch notes the number of the search for a plan that the entity's next failed attempt makes, 0 for the first
+// one. An unknown entity is ignored.
+func NoteSearch(q *Queue, key Key, next int) {
+	if e := q.entities[key]; e != nil {
+		e.plan.search = next
+	}
+}
+
+// NextSearch returns the number of that search. The searches after the first one look elsewhere.
+func NextSearch(e *Entity) int { return e.plan.search }
 
 // end drops the order.
 func (p *plan) end() {

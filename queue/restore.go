@@ -88,6 +88,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 	e.backoffUntil = readTime(r, "backoff until")
 	e.attempts = r.Int("attempts")
 	e.plan.attempts = r.Int("plans")
+	e.plan.search = r.Int("next search")
 	e.unschedulableCount = r.Int("unschedulable count")
 	e.errorCount = r.Int("error count")
 	e.plugins = readNames(r, "plugins")

@@ -52,7 +52,11 @@ var decisionFields = []decisionField{
 }
 
 func plan(p eventlog.Plan) string {
-	return fmt.Sprintf("%s after %d steps, %q", p.Result, p.Steps, p.Order)
+	text := fmt.Sprintf("%s after %d steps, %q", p.Result, p.Steps, p.Order)
+	if p.Next > 0 {
+		text += fmt.Sprintf(", then search %d", p.Next)
+	}
+	return text
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
@@ -130,7 +134,7 @@ func sameDecision(a, b *eventlog.Decision) bool {
 }
 
 func samePlan(a, b eventlog.Plan) bool {
-	return a.Result == b.Result && a.Steps == b.Steps && slices.Equal(a.Order, b.Order)
+	return a.Result == b.Result && a.Steps == b.Steps && a.Next == b.Next && slices.Equal(a.Order, b.Order)
 }
 
 func sameScalars(a, b *eventlog.Decision) bool {

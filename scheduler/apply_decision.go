@@ -75,8 +75,12 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
 	m.activate(d)
-	if d.Plan.Result == eventlog.PlanFound {
+	switch d.Plan.Result {
+	case 0:
+	case eventlog.PlanFound:
 		m.queue.Plan(key, d.Plan.Order)
+	default:
+		queue.NoteSearch(m.queue, key, d.Plan.Next)
 	}
 	if limited {
 		m.topology.judge(key, g, d)
@@ -114,6 +118,9 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 	}
 	if triesAgain(d) {
 		m.queue.Retry(key) // they are asked about the nodes next time
+	}
+	if d.Plan.Next > 0 {
+		m.queue.Retry(key) // the next attempt searches elsewhere
 	}
 	if waited || d.Plan.Result == eventlog.PlanFound || m.waits.endsAttempt(key, d) {
 		m.queue.Park(key, m.failureOf(d))

@@ -91,7 +91,11 @@ func (c *cycle) refuse(placement framework.Placement) {
 	if consulted != nil && consulted.Refusal != nil {
 		c.d.Rejections = addRejection(c.d.Rejections, consulted.Refusal)
 	}
-	if c.propose() || c.d.Plan.Result == eventlog.PlanFound {
+	proposed := c.propose()
+	if proposed {
+		c.d.Plan.Next = 0 // the gang waits for its victims
+	}
+	if proposed || c.d.Plan.Result == eventlog.PlanFound {
 		c.giveUp()
 	}
 	c.d.Rejections = addRejection(c.d.Rejections, status)

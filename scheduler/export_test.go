@@ -6,6 +6,9 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
+// MaxSearches is the number of searches for a plan before a gang waits for an event.
+const MaxSearches = maxSearches
+
 // Work returns the numbers of outlooks made for lanes, of trials whether their pods find a node each, and of counts of
 // a node's pods for the room beside a reservation.
 func (m *Machine) Work() (outlooks, trials, counts int) {

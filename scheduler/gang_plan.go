@@ -21,6 +21,10 @@ import (
 // node, or because of something that a rehearsal does not know. After so many the gang waits for an event.
 const maxPlans = 3
 
+// maxSearches is the number of searches for a plan, one in each attempt, before a gang waits for an event. If the first
+// one reached its limit, the others look elsewhere.
+const maxSearches = 4
+
 // gangPlans searches for plans in the state of a Machine.
 type gangPlans struct{ *Machine }
 
@@ -40,7 +44,9 @@ func (c *cycle) planGang(placement framework.Placement) {
 	if members == nil || u.NonStrict() {
 		return
 	}
-	places, plan := m.search(c.profile, p.Group, members, gangplan.Search{Refused: p, Left: m.left(u)})
+	places, plan := m.search(c.profile, p.Group, members, gangplan.Search{
+		Refused: p, Left: m.left(u), Number: queue.NextSearch(m.queue.Find(c.pod.UID)),
+	})
 	if plan.Result == eventlog.PlanFound {
 		preemption.LeaveOut(c.state)
 		c.d.Nominated = ""
@@ -234,9 +240,12 @@ func (m gangPlans) search(
 		}
 		places, result, steps := each.Find(ctx, members)
 		plan.Steps, spent = plan.Steps+steps, each.Spent
+		if each.Limited() && s.Number+1 < maxSearches {
+			plan.Next = s.Number + 1
+		}
 		switch {
 		case result == eventlog.PlanFound:
-			plan.Result = result
+			plan.Result, plan.Next = result, 0
 			return places, plan
 		case result == eventlog.PlanUnknown || plan.Result == 0:
 			plan.Result = result

@@ -18,7 +18,7 @@ func TestLargeGangsOfUnequalMembers(t *testing.T) {
 	if seeds == 1 {
 		sizes = sizes[:1]
 	}
-	table := []string{"members kinds use%  gangs usual hardest-first search unknown steps"}
+	table := []string{"members kinds use%  gangs usual hardest-first search later unknown steps"}
 	for _, size := range sizes {
 		for _, kinds := range []int{2, 4, 6} {
 			for _, use := range []int{90, 93, 97} {
@@ -26,8 +26,8 @@ func TestLargeGangsOfUnequalMembers(t *testing.T) {
 				for seed := range seeds {
 					row.add(t, newLargeGang(seed, size, kinds, use))
 				}
-				table = append(table, fmt.Sprintf("%7d %5d %4d %6d %5d %13d %6d %7d %5d", size, kinds, use, seeds,
-					row.usual, row.hardest, row.search, row.unknown, row.steps))
+				table = append(table, fmt.Sprintf("%7d %5d %4d %6d %5d %13d %6d %5d %7d %5d", size, kinds, use, seeds,
+					row.usual, row.hardest, row.search, row.later, row.unknown, row.steps))
 			}
 		}
 	}
@@ -35,22 +35,27 @@ func TestLargeGangsOfUnequalMembers(t *testing.T) {
 }
 
 // largeGangs counts the gangs that each way places. The ways are the order of the names, the hardest members first
-// without going back, and the search. The search counts gangs that the usual order places. steps is the largest number.
+// without going back, and the search. The search counts gangs that the usual order places. later counts the gangs among
+// them that a later search placed, after one reached its limit. steps is the largest number of steps of a search.
 type largeGangs struct {
-	usual, hardest, search, unknown int
-	steps                           int64
+	usual, hardest, search, later, unknown int
+	steps                                  int64
 }
 
 func (l *largeGangs) add(t *testing.T, w *exactWorld) {
-	var result eventlog.PlanResult
-	hardest := false
+	var result eventlog.PlanResult // of the last search
+	hardest, searches := false, 0
 	w.begins = func(m *scheduler.Machine) { hardest = m.HardestFirst("ns", "g0") }
 	w.decided = func(d *eventlog.Decision) {
 		l.steps = max(l.steps, d.Plan.Steps)
-		if d.Plan.Result != 0 && result == 0 {
-			result = d.Plan.Result
+		if d.Plan.Result != 0 {
+			if result = d.Plan.Result; d.Plan.Next != 0 && d.Plan.Next != searches+1 {
+				t.Errorf("search %d follows %d searches", d.Plan.Next, searches+1)
+			}
+			searches++
 		}
 	}
+	w.waits = func() bool { return result == eventlog.PlanUnknown && searches < scheduler.MaxSearches }
 	placed, _ := w.schedule(t)
 	all := w.all(placed)
 	switch {
@@ -60,6 +65,11 @@ func (l *largeGangs) add(t *testing.T, w *exactWorld) {
 		l.usual++
 	case result == eventlog.PlanUnknown:
 		l.unknown++
+		if searches != scheduler.MaxSearches {
+			t.Errorf("%d searches, want %d", searches, scheduler.MaxSearches)
+		}
+	case searches > 1:
+		l.later++
 	}
 	if all {
 		l.search++

@@ -9,6 +9,8 @@
 // The profile's own plugins filter the nodes of a framework.Rehearsal. If members depend on one another (affinity,
 // spread), the search also tries other orders of the kinds.
 //
+// A search that reached its limit may be followed by others, which look elsewhere (fill.go).
+//
 // A Search is a function of the state. It counts steps, not time. Start reading at Search.Find.
 package gangplan
 
@@ -56,6 +58,9 @@ type Search struct {
 	Domains []Domain
 	// All: only a placement of all members will do.
 	All bool
+	// Number is 0 for the first search. The searches after one that reached its limit have the numbers from 1 on. Each
+	// looks elsewhere: it fills one node after the other, and then tries nodes in another order.
+	Number int
 	// Spent are the steps that count toward the limit: the steps of earlier searches for the same members, and after
 	// Find also its own.
 	Spent int64
@@ -106,13 +111,16 @@ func (s *Search) Find(ctx context.Context, members *Members) (_ []Place, _ event
 	}
 	defer func(first int64) { s.Spent += s.steps - first }(s.steps)
 	switch {
-	case s.place():
+	case s.Number > 0 && s.fill(), s.place():
 		return s.placed, eventlog.PlanFound, s.steps
 	case s.stopped || !s.Rehearsal.AllKnown(): // a plugin of others may treat nodes differently that look equal
 		return nil, eventlog.PlanUnknown, s.steps
 	}
 	return nil, eventlog.PlanNone, s.steps
 }
+
+// Limited reports whether Find ended at the limit of steps. Another Number may find a placement then.
+func (s *Search) Limited() bool { return s.stopped && s.steps+s.compares/comparesOfStep > s.limit }
 
 // begin finds the feasible nodes of all kinds. known is false if there are too many nodes and kinds, and after an
 // error. hopeless says that some kinds have too few nodes.
@@ -402,27 +410,39 @@ func (s *Search) equalNodes(a, b int) bool {
 
 // put places a member of a kind on a node, and then the rest. It takes the member off again if that is not possible.
 func (s *Search) put(k *kind, node int) bool {
+	takeOff := s.add(k, node)
+	if takeOff == nil {
+		return false
+	}
+	if s.place() {
+		return true
+	}
+	takeOff()
+	return false
+}
+
+// add places the next member of a kind on a node. takeOff takes it off again; the members come off in the reverse
+// order. It is nil if the node cannot take the member.
+func (s *Search) add(k *kind, node int) (takeOff func()) {
 	m, name := k.members[k.next], s.names[node]
 	if s.Rehearsal.AddPod(m.InfoOn(name)) != nil {
-		return false
+		return nil
 	}
 	s.leave(k, 1)
 	k.next, s.counts[k.part] = k.next+1, s.counts[k.part]+1
 	s.placed = append(s.placed, Place{m, name, k.number})
 	reopen := s.chooseAt(k.part, node)
 	undo := s.refresh(node)
-	if s.place() {
-		return true
+	return func() {
+		s.placed = s.placed[:len(s.placed)-1]
+		k.next, s.counts[k.part] = k.next-1, s.counts[k.part]-1
+		s.leave(k, -1)
+		if s.Rehearsal.RemovePod(m.InfoOn(name)) != nil {
+			s.stopped = true
+		}
+		undo()
+		reopen()
 	}
-	s.placed = s.placed[:len(s.placed)-1]
-	k.next, s.counts[k.part] = k.next-1, s.counts[k.part]-1
-	s.leave(k, -1)
-	if s.Rehearsal.RemovePod(m.InfoOn(name)) != nil {
-		s.stopped = true
-	}
-	undo()
-	reopen()
-	return false
 }
 
 // refresh filters a node again for all kinds after it got a member. undo is for the time after the member has gone.

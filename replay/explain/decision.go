@@ -39,7 +39,7 @@ func (r *rerun) told(rec recorded, trace *framework.Trace) *answer.Decision {
 		Nodes: len(nodes), Evaluated: d.Evaluated, Feasible: d.Feasible, WaitUntil: answer.Instant(d.WaitUntil),
 		Refusals: refusalsOf(d.Rejections), Allowed: len(d.Allowed), Released: len(d.Rejected),
 		NominatedTo: r.machine.NominatedNode(d.UID), Nominated: d.Nominated, Evicted: len(d.Victims), Domain: d.Domain,
-		Planned: answer.Planned{Plan: d.Plan.Result.String()},
+		Planned: answer.Planned{Plan: d.Plan.Result.String(), NextSearch: d.Plan.Next},
 	}
 	if d.Plan.Result == eventlog.PlanFound {
 		for _, uid := range d.Rejected {

@@ -52,6 +52,8 @@ type Decision struct {
 type Planned struct {
 	// Plan is Found, None or Unknown, see eventlog.Plan; "" if nothing was searched.
 	Plan string `json:"plan,omitempty"`
+	// NextSearch is the number of the search that the next attempt makes, see eventlog.Plan; 0 for none.
+	NextSearch int `json:"nextSearch,omitempty"`
 	// PlanBlockers are the members that held the node that the plan gives to the decision's pod.
 	PlanBlockers []string `json:"planBlockers,omitempty"`
 }

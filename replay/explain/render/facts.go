@@ -78,6 +78,9 @@ func (f *facts) decision(label string, d *answer.Decision) {
 	if d.Plan != "" {
 		b.WriteString("; " + planWords[d.Plan])
 	}
+	if d.NextSearch > 0 {
+		b.WriteString("; the next attempt searches elsewhere")
+	}
 	if len(d.PlanBlockers) > 0 {
 		fmt.Fprintf(&b, "; %s had taken %s, which %s gets then", phrase.List(d.PlanBlockers, ""), d.Nominated, d.Pod)
 	}
