@@ -122,13 +122,10 @@ func (n *nodes) planNode(i int32, p workload.NodePlan) ([]event, error) {
 		changes = append(changes,
 			nodeChange{at: p.Uncordoned, edit: func(n *corev1.Node) { n.Spec.Unschedulable = false }})
 	}
+	if err := checkOutages(p.Outages); err != nil {
+		return nil, err
+	}
 	for _, o := range p.Outages {
-		if err := workload.CheckOffset(o.From, o.Until); err != nil {
-			return nil, err
-		}
-		if o.Until != 0 && o.Until <= o.From {
-			return nil, fmt.Errorf("the outage from %s ends at %s", o.From, o.Until)
-		}
 		if o.Unreachable {
 			events = append(events, event{at: o.From, kind: nodeSilent, index: i})
 		}
@@ -140,6 +137,25 @@ func (n *nodes) planNode(i int32, p workload.NodePlan) ([]event, error) {
 	}
 	n.changes[i] = changes
 	return events, nil
+}
+
+// checkOutages checks that each outage ends after it begins, and that no two of them overlap.
+func checkOutages(outages []workload.Outage) error {
+	inOrder := slices.SortedFunc(slices.Values(outages), func(a, b workload.Outage) int {
+		return cmp.Compare(a.From, b.From)
+	})
+	for i, o := range inOrder {
+		if err := workload.CheckOffset(o.From, o.Until); err != nil {
+			return err
+		}
+		if o.Until != 0 && o.Until <= o.From {
+			return fmt.Errorf("the outage from %s ends at %s", o.From, o.Until)
+		}
+		if i > 0 && !inOrder[i-1].EndsBefore(o.From) {
+			return fmt.Errorf("the outage from %s has not ended before the one from %s", inOrder[i-1].From, o.From)
+		}
+	}
+	return nil
 }
 
 // outageChanges returns the changes of a node's object in an outage.
