@@ -17,11 +17,11 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// gracePeriod is the time after which the node lifecycle controller takes a kubelet that does not answer for stopped:
-// the default of kube-controller-manager's --node-monitor-grace-period.
+// gracePeriod is the time without an answer after which the node lifecycle controller calls a node unreachable: the
+// default of kube-controller-manager's --node-monitor-grace-period.
 const gracePeriod = 50 * time.Second
 
-// nodeChange is a planned change of a node: to another object, or to the present one with an edit.
+// nodeChange is a planned change of a node: object replaces the node, or edit changes the present one.
 type nodeChange struct {
 	at     time.Duration
 	object *corev1.Node
@@ -37,7 +37,7 @@ type liveNode struct {
 	pods   map[int32]struct{}
 	// silent says that the kubelet does not answer: nobody hears that a pod has ended, and deleted pods stay.
 	silent bool
-	// leaving are the pods that were deleted meanwhile, the first one first.
+	// leaving are the pods that were deleted in that time, in the order of their deletion.
 	leaving []leavingPod
 	// evictions are the coming evictions of pods that do not tolerate the node's taints.
 	evictions map[int32]taintEviction
@@ -209,7 +209,7 @@ func becomeUnready(node *corev1.Node, status corev1.ConditionStatus, taint strin
 		corev1.Taint{Key: taint, Effect: corev1.TaintEffectNoExecute, TimeAdded: &since})
 }
 
-// becomeReady takes back what becomeUnready did.
+// becomeReady undoes becomeUnready.
 func becomeReady(node *corev1.Node, taint string) {
 	setReady(node, corev1.ConditionTrue)
 	node.Spec.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
