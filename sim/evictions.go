@@ -33,7 +33,7 @@ type leavingPod struct {
 	name     types.NamespacedName
 	uid      types.UID
 	template *corev1.Pod
-	// claims is the pod with the names of its claims; nil without one.
+	// claims is the pod with the names of its claims, nil if it has no claims.
 	claims *corev1.Pod
 }
 
@@ -49,7 +49,8 @@ func (c *Cluster) planEvictions(live *liveNode) {
 	}
 }
 
-// planEviction plans the eviction of a pod by the taints of the node. An earlier eviction that is planned stays.
+// planEviction plans the eviction of a pod by the taints of the node. If the pod tolerates them for a time, and its
+// eviction is planned already, that plan stays.
 func (n *liveNode) planEviction(i int32, pod *corev1.Pod, taints []corev1.Taint, now time.Duration, queue *schedule) {
 	if len(taints) == 0 {
 		return
@@ -80,7 +81,7 @@ func noExecute(node *corev1.Node) (taints []corev1.Taint) {
 	return taints
 }
 
-// tolerated returns for how long a pod tolerates taints: the least time of the tolerations that match them.
+// tolerated returns for how long a pod tolerates taints: the shortest time of the tolerations that match them.
 func tolerated(taints []corev1.Taint, tolerations []corev1.Toleration) (d time.Duration, forever bool) {
 	all, used := v1helper.GetMatchingTolerations(klog.Logger{}, taints, tolerations)
 	if !all {
@@ -149,7 +150,7 @@ func (c *Cluster) endLeaving(live *liveNode) (inputs []eventlog.Payload) {
 	return inputs
 }
 
-// removed returns the inputs for a pod that exists no longer, and for the claims that were made for it.
+// removed returns the inputs for a pod that no longer exists, and for the claims that were made for it.
 func (p *leavingPod) removed(store *storage, devices *claimController) []eventlog.Payload {
 	inputs := []eventlog.Payload{
 		&eventlog.Deleted{Resource: eventlog.Pods, Namespace: p.name.Namespace, Name: p.name.Name, UID: p.uid}}

@@ -306,6 +306,7 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	ran, template, on := p.phase == running, p.template, p.node
 	if ran {
 		delete(on.pods, i)
+		delete(on.evictions, i) // if it comes again to this node, its tolerated seconds begin again
 		c.account.Stopped(template)
 	} else if p.phase != pending || end.how == report.Completed || end.how == report.Failed {
 		panic(fmt.Sprintf("pod %s/%s ends in phase %d", plan.Namespace, plan.Name, p.phase))

@@ -17,11 +17,11 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// gracePeriod is the time after which the node lifecycle controller takes a kubelet that does not answer for stopped:
-// the default of kube-controller-manager's --node-monitor-grace-period.
+// gracePeriod is the time without an answer after which the node lifecycle controller calls a node unreachable: the
+// default of kube-controller-manager's --node-monitor-grace-period.
 const gracePeriod = 50 * time.Second
 
-// nodeChange is a planned change of a node: to another object, or to the present one with an edit.
+// nodeChange is a planned change of a node: object replaces the node, or edit changes the present one.
 type nodeChange struct {
 	at     time.Duration
 	object *corev1.Node
@@ -37,7 +37,7 @@ type liveNode struct {
 	pods   map[int32]struct{}
 	// silent says that the kubelet does not answer: nobody hears that a pod has ended, and deleted pods stay.
 	silent bool
-	// leaving are the pods that were deleted meanwhile, the first one first.
+	// leaving are the pods that were deleted in that time, in the order of their deletion.
 	leaving []leavingPod
 	// evictions are the coming evictions of pods that do not tolerate the node's taints.
 	evictions map[int32]taintEviction
@@ -122,13 +122,10 @@ func (n *nodes) planNode(i int32, p workload.NodePlan) ([]event, error) {
 		changes = append(changes,
 			nodeChange{at: p.Uncordoned, edit: func(n *corev1.Node) { n.Spec.Unschedulable = false }})
 	}
+	if err := checkOutages(p.Outages); err != nil {
+		return nil, err
+	}
 	for _, o := range p.Outages {
-		if err := workload.CheckOffset(o.From, o.Until); err != nil {
-			return nil, err
-		}
-		if o.Until != 0 && o.Until <= o.From {
-			return nil, fmt.Errorf("the outage from %s ends at %s", o.From, o.Until)
-		}
 		if o.Unreachable {
 			events = append(events, event{at: o.From, kind: nodeSilent, index: i})
 		}
@@ -140,6 +137,25 @@ func (n *nodes) planNode(i int32, p workload.NodePlan) ([]event, error) {
 	}
 	n.changes[i] = changes
 	return events, nil
+}
+
+// checkOutages checks that each outage ends after it begins, and that no two of them overlap.
+func checkOutages(outages []workload.Outage) error {
+	inOrder := slices.SortedFunc(slices.Values(outages), func(a, b workload.Outage) int {
+		return cmp.Compare(a.From, b.From)
+	})
+	for i, o := range inOrder {
+		if err := workload.CheckOffset(o.From, o.Until); err != nil {
+			return err
+		}
+		if o.Until != 0 && o.Until <= o.From {
+			return fmt.Errorf("the outage from %s ends at %s", o.From, o.Until)
+		}
+		if i > 0 && !inOrder[i-1].EndsBefore(o.From) {
+			return fmt.Errorf("the outage from %s has not ended before the one from %s", inOrder[i-1].From, o.From)
+		}
+	}
+	return nil
 }
 
 // outageChanges returns the changes of a node's object in an outage.
@@ -193,7 +209,7 @@ func becomeUnready(node *corev1.Node, status corev1.ConditionStatus, taint strin
 		corev1.Taint{Key: taint, Effect: corev1.TaintEffectNoExecute, TimeAdded: &since})
 }
 
-// becomeReady takes back what becomeUnready did.
+// becomeReady undoes becomeUnready.
 func becomeReady(node *corev1.Node, taint string) {
 	setReady(node, corev1.ConditionTrue)
 	node.Spec.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {

@@ -83,8 +83,8 @@ func (s *Search) openFor(part int) *domain {
 	return nil
 }
 
-// roomOf returns how many members the nodes of a kind have room for, by their requests alone. If a domain is to be
-// chosen, it is the most that one value has.
+// roomOf returns how many members the nodes of a kind have room for, by their requests alone. If a domain is still
+// open, it returns the most that the nodes of one value have room for.
 func (s *Search) roomOf(k *kind) (most int64) {
 	d := s.openFor(k.part)
 	if d == nil {
@@ -156,7 +156,7 @@ func (s *Search) chooseAt(part, node int) (undo func()) {
 	}
 }
 
-// keepTo takes the nodes outside of a domain from a kind.
+// keepTo stops a kind from using the nodes outside of a domain, until undo is called.
 func (k *kind) keepTo(d *domain) (undo func()) {
 	order, room := k.order, k.room
 	k.order = nil

@@ -251,7 +251,7 @@ func (k *kind) compare(a, b int) int { return cmp.Or(cmp.Compare(k.on[a].rest, k
 
 func (u use) usable() bool { return u.feasible && !u.excluded && !u.outside }
 
-// set replaces what a node is to the kind.
+// set replaces how the kind may use a node.
 func (k *kind) set(node int, now use) {
 	if was := k.on[node]; was.usable() {
 		at, _ := slices.BinarySearchFunc(k.order, node, k.compare)

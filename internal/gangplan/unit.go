@@ -136,7 +136,7 @@ func (u *Unit) reachable(placed, counts []int) bool {
 	})
 }
 
-// with asks about the unit with further members on nodes.
+// with calls ask while the unit counts so many further members of each gang as on nodes.
 func (u *Unit) with(counts []int, ask func() bool) bool {
 	for i, n := range counts {
 		u.counted.Gangs[i].Waiting += n

@@ -37,6 +37,7 @@ var rooms = []room{
 	{dir: "eventlog/merkle", floor: 0},
 	{dir: "internal/gang", floor: 0},
 	{dir: "internal/regular", floor: 0},
+	{dir: "internal/similar", floor: 0},
 	{dir: "eventlog/boltlog", floor: 1},
 	{dir: "eventlog/index", floor: 2},
 	{dir: "eventlog/jetstream", floor: 1},

@@ -26,6 +26,16 @@ func Fit(w io.Writer, write func(io.Writer) error) error {
 	return errors.Join(err, fitted.Flush())
 }
 
+// FitWithin is Fit for lines of at most so many columns, wherever they go: to a wider terminal, or to no terminal.
+func FitWithin(w io.Writer, columns int, write func(io.Writer) error) error {
+	fitted := NewWriter(w)
+	if fitted.width == 0 || fitted.width > columns {
+		fitted.width = columns
+	}
+	err := write(fitted)
+	return errors.Join(err, fitted.Flush())
+}
+
 // Write implements io.Writer. The error may come from an earlier call.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.width == 0 {

@@ -170,3 +170,21 @@ func TestAWriterReportsThatItCannotWrite(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestWithinANumberOfColumnsTextIsWrappedWhereverItGoes writes to no terminal.
+func TestWithinANumberOfColumnsTextIsWrappedWhereverItGoes(t *testing.T) {
+	const rest = "$ a command that is to be copied, as long as it is\nand its end"
+	write := func(w io.Writer) error {
+		_, err := fmt.Fprint(w, "a sentence of several words, longer than a line\n", rest)
+		return err
+	}
+	for columns, want := range map[int]string{
+		45:  "a sentence of several words, longer than a\n  line\n" + rest,
+		100: "a sentence of several words, longer than a line\n" + rest,
+	} {
+		var b bytes.Buffer
+		if err := FitWithin(&b, columns, write); err != nil || b.String() != want {
+			t.Errorf("%d columns: error %v, and the text\n%s\nwant\n%s", columns, err, b.String(), want)
+		}
+	}
+}

@@ -140,12 +140,7 @@ func (e *emptyDomains) measure(d *emptyDomain) {
 		if e.c.Devices().Stands(need.Resource) {
 			continue
 		}
-		all, fits := int64(0), int64(0)
-		for _, n := range d.nodes {
-			allocatable, _ := cluster.AmountOn(n, need.Resource)
-			all += allocatable
-			fits += allocatable / max(1, need.Amount/int64(e.members))
-		}
+		all, fits := offeredBy(d.nodes, need.Resource, need.Amount/int64(e.members))
 		worse := worseThan(all, need.Amount, d.all, d.worst.Amount)
 		if e.uniform && fits != fewest {
 			worse = fits < fewest
@@ -154,6 +149,17 @@ func (e *emptyDomains) measure(d *emptyDomain) {
 			d.worst, d.all, fewest = need, all, fits
 		}
 	}
+}
+
+// offeredBy returns how much of a resource nodes offer, and how many members with such a request fit by it: at least 1
+// counts as the request. Sums stop at the largest that cluster.AddUpTo gives.
+func offeredBy(nodes []fwk.NodeInfo, resource v1.ResourceName, request int64) (all, fits int64) {
+	for _, n := range nodes {
+		allocatable, _ := cluster.AmountOn(n, resource)
+		all = cluster.AddUpTo(all, allocatable)
+		fits = cluster.AddUpTo(fits, allocatable/max(1, request))
+	}
+	return all, fits
 }
 
 // holds returns how many members an empty node holds, if they are alike.

@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// How long the lists of lost nodes, and of the names of their pods, are at most.
+// The limits of the list of lost nodes, and of the list of the names of their pods.
 const (
 	maxNodeLosses = 50
 	maxLostNames  = 20
@@ -28,8 +28,8 @@ const (
 	byEviction = "EvictionByEvictionAPI"
 )
 
-// lossOf names, on the state before an entry, the pods that lose their node with the entry because the node is lost. It
-// returns nil if there are none. It ignores pods that were to go before, and pods for which of returns false.
+// lossOf returns the pods that an entry takes from their node because the node is lost, nil if there are none. m is in
+// the state before the entry. Pods that are leaving already do not count, nor do pods for which of returns false.
 func lossOf(m *scheduler.Machine, e eventlog.Entry, of func(*cluster.Pod) bool) *answer.NodeLoss {
 	at := pointOf(e)
 	switch p := e.Payload.(type) {
@@ -72,7 +72,7 @@ func lossOfNode(m *scheduler.Machine, at answer.Point, node string, of func(*clu
 	return lossWith(&answer.NodeLoss{Point: at, Node: node, How: "Deleted"}, pods)
 }
 
-// lossOfPod is lossOf for one pod, which becomes obj, or is deleted with obj as its last object.
+// lossOfPod is lossOf for one pod. obj is its object after the entry, or its last one if the entry deletes it.
 func lossOfPod(m *scheduler.Machine, at answer.Point, pod *cluster.Pod, obj *v1.Pod) *answer.NodeLoss {
 	node := m.Cluster().Nodes().Object(pod.Node)
 	if node == nil || !stands(pod) || m.AskedBy(pod.Object.UID, scheduler.Evict) > 0 {
@@ -95,7 +95,7 @@ func lossOfPod(m *scheduler.Machine, at answer.Point, pod *cluster.Pod, obj *v1.
 	return lossWith(x, []*cluster.Pod{pod})
 }
 
-// noteTaint notes a taint of a node that evicts pods. The ones of the node lifecycle controller have precedence.
+// noteTaint notes a taint that evicts pods as the cause. A taint of the node lifecycle controller replaces another one.
 func noteTaint(x *answer.NodeLoss, t *v1.Taint) {
 	how := "Tainted"
 	switch t.Key {
@@ -113,10 +113,10 @@ func noteTaint(x *answer.NodeLoss, t *v1.Taint) {
 	}
 }
 
-// stands reports whether a pod is bound or being bound, and was not to go before.
+// stands reports whether a pod is bound or being bound, and is not leaving.
 func stands(p *cluster.Pod) bool { return p.Stage >= cluster.Binding && !p.Ending() }
 
-// lossOfOwn is lossOf for one pod, with the number of members of its gang that had the node.
+// lossOfOwn is lossOf for one pod. It also counts the members of its gang on the node.
 func lossOfOwn(m *scheduler.Machine, e eventlog.Entry, uid types.UID) *answer.NodeLoss {
 	x := lossOf(m, e, func(p *cluster.Pod) bool { return p.Object.UID == uid })
 	if x == nil || x.Group == "" {
@@ -137,7 +137,7 @@ func lossOfOwn(m *scheduler.Machine, e eventlog.Entry, uid types.UID) *answer.No
 	return x
 }
 
-// fallsBelow reports whether a gang that had its minimum has less without so many of its members on nodes.
+// fallsBelow reports whether a gang that has its minimum loses it if so many of its members lose their nodes.
 func fallsBelow(g *cluster.Group, without int) bool {
 	return g.Declared() && g.Met() && g.Lacking(gang.Kept)+without > 0
 }
@@ -174,7 +174,8 @@ type nodeLosses struct {
 	open    map[string]bool // nodes that have not recovered since their last loss
 }
 
-// before takes in an entry before it is applied, and returns the loss that it means; nil for none.
+// before returns the loss of a node that an entry causes, nil for none, and adds it to the list. Callers must call it
+// before they apply the entry.
 func (l *nodeLosses) before(m *scheduler.Machine, e eventlog.Entry, of func(*cluster.Pod) bool) *answer.NodeLoss {
 	if p, ok := e.Payload.(*eventlog.Upserted); ok {
 		if node, ok := p.Object.(*v1.Node); ok && !evicts(node) {
@@ -196,7 +197,7 @@ func evicts(node *v1.Node) bool {
 	})
 }
 
-// add adds a loss, to the last one of the node if the node has not recovered since.
+// add adds a loss to the list. If the node has not recovered since its last loss, the two become one.
 func (l *nodeLosses) add(x *answer.NodeLoss) {
 	for i := range slices.Backward(l.list) {
 		last := &l.list[i]
@@ -225,7 +226,8 @@ func (l *nodeLosses) add(x *answer.NodeLoss) {
 	l.list = append(l.list, *x)
 }
 
-// noteNodeLoss takes in an entry before it is applied, and names the node's loss as the cause of the change.
+// noteNodeLoss notes the loss of a node that an entry causes, as the cause of the gang's change. Callers must call it
+// before they apply the entry.
 func noteNodeLoss(h *gangHistory, m *scheduler.Machine, e eventlog.Entry) {
 	if x := h.lostNodes.before(m, e, h.isMember); x != nil && x.How != "Deleted" {
 		h.cause = join(h.cause, phrase.NodeAndCause(x))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/gang"
+	"github.com/rollcall-sched/rollcall/internal/similar"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -21,6 +22,8 @@ import (
 const (
 	maxRequirements = 10
 	maxNearMisses   = 3
+	// maxEdits is the limit of the edits that are counted between two values: values of labels have at most 63 letters.
+	maxEdits = 64
 )
 
 // addUnmatched adds the requirements of a pod by itself that no node meets.
@@ -230,8 +233,8 @@ func nearKeys(q *answer.NodeRequirement, nodes []*v1.Node) (found []near) {
 	}
 	// any order: sorted below
 	for key := range keys {
-		distance, similar := keyDistance(q.Key, key)
-		if !similar {
+		distance, alike := keyDistance(q.Key, key)
+		if !alike {
 			continue
 		}
 		var of []near
@@ -276,11 +279,11 @@ func labelled(nodes []*v1.Node, key string) (misses []answer.NearMiss) {
 }
 
 // valueDistance returns the distance of a value from the nearest required one: 0 if they differ in upper and lower case
-// alone, otherwise the least number of edits. For a comparison of numbers it is their difference.
+// alone, otherwise the least number of edits, up to maxEdits. For a comparison of numbers it is their difference.
 func valueDistance(q *answer.NodeRequirement, value string) int {
 	best := -1
 	for _, want := range q.Values {
-		d := edits(strings.ToLower(want), strings.ToLower(value))
+		d := similar.Edits(strings.ToLower(want), strings.ToLower(value), maxEdits)
 		if a, err := strconv.Atoi(want); err == nil && (q.Operator == "Gt" || q.Operator == "Lt") {
 			if b, err := strconv.Atoi(value); err == nil {
 				d = max(a-b, b-a)
@@ -295,7 +298,7 @@ func valueDistance(q *answer.NodeRequirement, value string) int {
 
 // keyDistance says how far a label is from the required one. They are similar if they differ in upper and lower case,
 // in their prefix, in separators, or in a few letters.
-func keyDistance(want, key string) (distance int, similar bool) {
+func keyDistance(want, key string) (distance int, alike bool) {
 	plain := func(key string) string {
 		return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(key))
 	}
@@ -306,35 +309,12 @@ func keyDistance(want, key string) (distance int, similar bool) {
 	if name(want) == name(key) {
 		return 1, true
 	}
-	d := edits(plain(want), plain(key))
-	if d <= max(1, len(want)/4) && d <= 3 {
+	if d := similar.Edits(plain(want), plain(key), 4); d <= min(3, max(1, len(want)/4)) {
 		return 1 + d, true
 	}
-	if d = edits(name(want), name(key)); d <= max(1, len(name(want))/4) && d <= 2 && len(name(want)) > 3 {
+	d := similar.Edits(name(want), name(key), 3)
+	if d <= min(2, max(1, len(name(want))/4)) && len(name(want)) > 3 {
 		return 2 + d, true
 	}
 	return 0, false
-}
-
-// edits is the least number of letters to insert, delete or replace that makes one text of the other.
-func edits(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		before := row[0]
-		row[0] = i + 1
-		for j := range y {
-			above := row[j+1]
-			replaced := before
-			if x[i] != y[j] {
-				replaced++
-			}
-			row[j+1] = min(row[j]+1, above+1, replaced)
-			before = above
-		}
-	}
-	return row[len(y)]
 }

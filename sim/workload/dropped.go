@@ -19,7 +19,7 @@ import (
 // The reasons for which a field of another project is not carried out.
 const (
 	noQueues     = "queues and their quotas are not simulated"
-	noPriority   = "the priority is that of the pods"
+	noPriority   = "the pods' own priority counts"
 	noElasticity = "the number of pods does not change"
 	noLimit      = "a pod runs for its " + DurationAnnotation
 )
@@ -188,8 +188,41 @@ func (c *dropped) note(in *input) {
 	}
 }
 
-// Unoffered returns notes about the resources that pods request and none of the nodes offers at any time.
+// maxUnoffered is the largest number of resources that notes name because no node offers them.
+const maxUnoffered = 20
+
+// Unoffered returns notes about the resources that pods request and none of the nodes offers at any time. They name the
+// first maxUnoffered resources, and the last note has the number of the others.
 func (w *Workload) Unoffered(nodes []NodePlan) (notes []string) {
+	offered := w.offered(nodes)
+	lacking := w.lacking(offered)
+	var names []string
+	for name, some := range offered { // any order: didYouMean sorts
+		if some {
+			names = append(names, string(name))
+		}
+	}
+	for i, name := range slices.Sorted(maps.Keys(lacking)) {
+		if i == maxUnoffered {
+			others := "1 more resource"
+			if n := len(lacking) - i; n > 1 {
+				others = fmt.Sprintf("%d more resources", n)
+			}
+			return append(notes, "and "+others+" that pods request and no node offers")
+		}
+		r := lacking[name]
+		who := "pod " + r.first + " requests"
+		if r.pods > 1 {
+			who = fmt.Sprintf("%d pods request (the first is %s)", r.pods, r.first)
+		}
+		notes = append(notes, fmt.Sprintf("no node offers %s, which %s%s", name, who, didYouMean(string(name), names)))
+	}
+	return notes
+}
+
+// offered returns the resources that a node offers at any time, as an amount or by a DeviceClass. The value is false if
+// the amount is always 0.
+func (w *Workload) offered(nodes []NodePlan) map[corev1.ResourceName]bool {
 	offered := map[corev1.ResourceName]bool{}
 	offer := func(node *corev1.Node) {
 		for name, amount := range node.Status.Allocatable { // any order: offered is a set
@@ -210,11 +243,18 @@ func (w *Workload) Unoffered(nodes []NodePlan) (notes []string) {
 			}
 		}
 	}
-	type asked struct {
-		pods  int
-		first string
-	}
-	missing := map[corev1.ResourceName]*asked{}
+	return offered
+}
+
+// requesters are the pods that request a resource: their number, and the first of them.
+type requesters struct {
+	pods  int
+	first string
+}
+
+// lacking returns the resources that pods without a node request and that are not offered.
+func (w *Workload) lacking(offered map[corev1.ResourceName]bool) map[corev1.ResourceName]*requesters {
+	lacking := map[corev1.ResourceName]*requesters{}
 	var last *corev1.Pod
 	var lacks []corev1.ResourceName
 	for i := range w.Pods {
@@ -231,23 +271,11 @@ func (w *Workload) Unoffered(nodes []NodePlan) (notes []string) {
 			continue
 		}
 		for _, name := range lacks {
-			if missing[name] == nil {
-				missing[name] = &asked{first: p.Namespace + "/" + p.Name}
+			if lacking[name] == nil {
+				lacking[name] = &requesters{first: p.Namespace + "/" + p.Name}
 			}
-			missing[name].pods++
+			lacking[name].pods++
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(missing)) {
-		a := missing[name]
-		who := "pod " + a.first + " requests"
-		if a.pods > 1 {
-			who = fmt.Sprintf("%d pods request (the first is %s)", a.pods, a.first)
-		}
-		var names []string
-		for other := range offered { // any order: didYouMean sorts
-			names = append(names, string(other))
-		}
-		notes = append(notes, fmt.Sprintf("no node offers %s, which %s%s", name, who, didYouMean(string(name), names)))
-	}
-	return notes
+	return lacking
 }

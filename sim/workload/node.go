@@ -1,7 +1,9 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,45 +70,25 @@ func (d *document) planNode(node *corev1.Node) ([]NodePlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrong := func(name, format string, args ...any) error {
-		return d.errorf("metadata.annotations."+name, "annotation %s: %s", name, fmt.Sprintf(format, args...))
-	}
 	joins, fails := times[JoinsAnnotation], times[FailsAnnotation]
 	for _, name := range nodeTimes {
 		at, given := times[name]
 		switch {
 		case !given || name == JoinsAnnotation:
 		case at <= joins:
-			return nil, wrong(name, "%s is not after the node joins at %s", at, joins)
+			return nil, d.wrongAnnotation(name, "%s is not after the node joins at %s", at, joins)
 		case name == ReturnsAnnotation && fails == 0:
-			return nil, wrong(name, "the node never fails: give %s too", FailsAnnotation)
+			return nil, d.wrongAnnotation(name, "the node never fails: give %s too", FailsAnnotation)
 		case name == ReturnsAnnotation && at <= fails:
-			return nil, wrong(name, "%s is not after the node fails at %s", at, fails)
+			return nil, d.wrongAnnotation(name, "%s is not after the node fails at %s", at, fails)
 		}
 	}
 	plan := NodePlan{
 		Node: node, Joins: joins, Fails: fails, Drained: times[DrainedAnnotation],
 		Cordoned: times[CordonedAnnotation], Uncordoned: times[UncordonedAnnotation],
 	}
-	for _, name := range nodeOutages {
-		text, given := node.Annotations[name]
-		if !given {
-			continue
-		}
-		periods, err := parsePeriods(text)
-		if err != nil {
-			return nil, wrong(name, "%v", err)
-		}
-		for _, p := range periods {
-			if p.From <= joins {
-				return nil, wrong(name, "%s is not after the node joins at %s", p.From, joins)
-			}
-			if fails != 0 && max(p.From, p.Until) >= fails {
-				return nil, wrong(name, "%s is not before the node fails at %s", max(p.From, p.Until), fails)
-			}
-			p.Unreachable = name == UnreachableAnnotation
-			plan.Outages = append(plan.Outages, p)
-		}
+	if plan.Outages, err = d.outagesOf(node, joins, fails); err != nil {
+		return nil, err
 	}
 	plans := []NodePlan{plan}
 	if returns := times[ReturnsAnnotation]; returns != 0 {
@@ -115,6 +97,55 @@ func (d *document) planNode(node *corev1.Node) ([]NodePlan, error) {
 		plans = append(plans, NodePlan{Node: again, Joins: returns})
 	}
 	return plans, nil
+}
+
+// wrongAnnotation is the error of a wrong annotation of an object.
+func (d *document) wrongAnnotation(name, format string, args ...any) error {
+	return d.errorf("metadata.annotations."+name, "annotation %s: %s", name, fmt.Sprintf(format, args...))
+}
+
+// outagesOf reads the periods in the annotations of a node that joins and, unless fails is 0, fails. It returns them in
+// order of time.
+func (d *document) outagesOf(node *corev1.Node, joins, fails time.Duration) ([]Outage, error) {
+	var outages []Outage
+	for _, name := range nodeOutages {
+		text, given := node.Annotations[name]
+		if !given {
+			continue
+		}
+		periods, err := parsePeriods(text)
+		if err != nil {
+			return nil, d.wrongAnnotation(name, "%v", err)
+		}
+		for _, p := range periods {
+			if p.From <= joins {
+				return nil, d.wrongAnnotation(name, "%s is not after the node joins at %s", p.From, joins)
+			}
+			if last := max(p.From, p.Until); fails != 0 && last >= fails {
+				return nil, d.wrongAnnotation(name, "%s is not before the node fails at %s", last, fails)
+			}
+			p.Unreachable = name == UnreachableAnnotation
+			outages = append(outages, p)
+		}
+	}
+	slices.SortStableFunc(outages, func(a, b Outage) int { return cmp.Compare(a.From, b.From) })
+	for i := 1; i < len(outages); i++ {
+		// The periods of one annotation do not overlap: these are of both.
+		if before, o := outages[i-1], outages[i]; !before.EndsBefore(o.From) {
+			return nil, d.wrongAnnotation(o.annotation(),
+				"a period overlaps one of %s: the one from %s has not ended before %s", before.annotation(),
+				before.From, o.From)
+		}
+	}
+	return outages, nil
+}
+
+// annotation returns the annotation that declares the outage.
+func (o Outage) annotation() string {
+	if o.Unreachable {
+		return UnreachableAnnotation
+	}
+	return NotReadyAnnotation
 }
 
 // parsePeriods reads periods such as "10m..25m, 2h..", in order. One without an end is the last one.
@@ -139,7 +170,7 @@ func parsePeriods(text string) ([]Outage, error) {
 				return nil, fmt.Errorf("%q ends before it begins", cut(part, 40))
 			}
 		}
-		if n := len(periods); n > 0 && (periods[n-1].Until == 0 || periods[n-1].Until >= from) {
+		if n := len(periods); n > 0 && !periods[n-1].EndsBefore(from) {
 			return nil, fmt.Errorf("%q does not begin after the period before it has ended", cut(part, 40))
 		}
 		periods = append(periods, Outage{From: from, Until: until})

@@ -58,13 +58,16 @@ type NodePlan struct {
 	Updates []NodeUpdate
 }
 
-// Outage is a time at which a node exists and does not work as it should.
+// Outage is a time at which a node exists and does not work as it should. The outages of a node do not overlap.
 type Outage struct {
 	// From is its beginning, after the node joins. Until is its end, after From; 0 is never.
 	From, Until time.Duration
 	// Unreachable says that the kubelet does not answer. Otherwise it answers that the node is not ready.
 	Unreachable bool
 }
+
+// EndsBefore reports whether the outage has ended before a time.
+func (o Outage) EndsBefore(at time.Duration) bool { return o.Until != 0 && o.Until < at }
 
 // NodeUpdate is a change of a node.
 type NodeUpdate struct {

@@ -75,8 +75,8 @@ func (b *builder) planNode(node object, i int) {
 	}
 }
 
-// troubleNodes gives some nodes an outage, or a drain, and some pods less patience than 300 s. It has random numbers of
-// its own, so that the rest of a world is as without it.
+// troubleNodes gives some nodes an outage, or a drain, and some pods less patience than 300 s. Some of these tolerate
+// to come to such a node. It has random numbers of its own, so that the rest of a world is as without it.
 func troubleNodes(nodes, objects []object, random *rand.Rand) {
 	chance := func(percent int) bool { return random.IntN(100) < percent }
 	if !chance(70) {
@@ -85,6 +85,7 @@ func troubleNodes(nodes, objects []object, random *rand.Rand) {
 	seconds := func(low, high int) time.Duration {
 		return time.Duration(low+random.IntN(high-low+1)) * 10 * time.Second
 	}
+	endless := false
 	for _, node := range nodes {
 		joins, fails := planned(node, "joins"), planned(node, "fails")
 		from := joins + seconds(1, 20)
@@ -94,7 +95,7 @@ func troubleNodes(nodes, objects []object, random *rand.Rand) {
 		}
 		period := from.String() + ".." + until.String()
 		if fails == 0 && chance(20) {
-			period = from.String() + ".."
+			period, endless = from.String()+"..", true
 		}
 		switch {
 		case chance(30):
@@ -109,17 +110,38 @@ func troubleNodes(nodes, objects []object, random *rand.Rand) {
 		}
 	}
 	for _, o := range objects {
-		if o["kind"] != "Pod" || !chance(60) {
+		spec := podSpecOf(o)
+		if spec == nil || !chance(60) {
 			continue
 		}
-		spec := into(o, "spec")
+		// A pod that tolerates NoSchedule too may come again to the node that has evicted it. It must come to an end.
+		back := !endless && chance(50)
 		tolerations, _ := spec["tolerations"].(list)
 		for _, key := range []string{"unreachable", "not-ready"} {
-			tolerations = append(tolerations, object{"key": "node.kubernetes.io/" + key, "operator": "Exists",
-				"effect": "NoExecute", "tolerationSeconds": 10 * random.IntN(6)})
+			tolerates := func(effect string) object {
+				return object{"key": "node.kubernetes.io/" + key, "operator": "Exists", "effect": effect}
+			}
+			seconds := tolerates("NoExecute")
+			seconds["tolerationSeconds"] = 10 * random.IntN(6)
+			if back {
+				seconds["tolerationSeconds"] = 10 * (1 + random.IntN(5))
+				tolerations = append(tolerations, tolerates("NoSchedule"))
+			}
+			tolerations = append(tolerations, seconds)
 		}
 		spec["tolerations"] = tolerations
 	}
+}
+
+// podSpecOf returns the specification of a pod, or of the template of an object with one; nil without any.
+func podSpecOf(o object) object {
+	switch o["kind"] {
+	case "Pod":
+		return into(o, "spec")
+	case "Job", "ReplicaSet", "Deployment", "StatefulSet":
+		return into(into(into(o, "spec"), "template"), "spec")
+	}
+	return nil
 }
 
 // planned returns the offset in an annotation of ours, 0 without it.

@@ -35,28 +35,30 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure how fast this machine schedules, the log included",
 		Long: `Schedules pods of one GPU each on nodes of 96 CPUs, 768 GiB and 8 GPUs, as fast
-as it goes. The log stands in a temporary directory on disk; every event and
-every decision is durable before anything comes of it. A bind does nothing, and
-is answered at once. The workload is the same in every run.
+as it goes. The log is in a temporary directory on disk. Every event and every
+decision is durable before anything comes of it. A bind does nothing, and is
+answered at once. The workload is the same in every run. If there are more pods
+than GPUs, the oldest pods end as new ones come.
 
-If there are more pods than GPUs, the oldest end as new ones come. With --dra
-the GPUs are devices: each node has a ResourceSlice of 8, and each pod a
-ResourceClaim for one, made of a template, which a bind writes and the pod's end
-takes away. The time in which the nodes are taken in is told apart. The score is
-that of the chosen nodes at the time of the choice: what kube-scheduler's
-NodeResourcesFit and NodeResourcesBalancedAllocation give them by default, of
-200.
+The score is the score of the chosen nodes at the time of the choice: what
+kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation give them
+by default. Its maximum is 200.
 
-With --preempt every GPU is taken by a pod of lower priority, half of them in
-gangs, of which every other one goes as a whole or not at all. Then all pods
-come at once, in gangs of 8, and each gang has to have some of the others
-evicted. What is evicted is gone at once.
+With --dra the GPUs are devices. Each node has a ResourceSlice of 8. Each pod
+has a ResourceClaim for one, made from a template. The bind writes the claim,
+and the end of the pod deletes it. The time to take in the nodes is reported
+separately.
 
-With --backlog all nodes are full and gangs wait, with --hopeless also such as
-can never fit. One event comes each second of the log's time. What is measured
-then is the CPU time that an event takes.
+With --preempt pods of lower priority have all GPUs. Half of these pods are in
+gangs, and every other gang can only be evicted as a whole. Then all new pods
+come at once, in gangs of 8, and each gang needs evictions. An evicted pod is
+gone at once.
 
-With --against, another rollcall program runs the same workload, such as one
+With --backlog all nodes are full and gangs wait. With --hopeless, gangs that
+can never fit wait in front. One event comes in each second of the log's time.
+The result is the CPU time of an event.
+
+With --against another rollcall program runs the same workload, such as a build
 from before a change. The two take turns, and each run has a process of its own.
 A ratio divides this program's figure by the other's in the same round.
 
@@ -84,15 +86,15 @@ A ratio divides this program's figure by the other's in the same round.
 	b.classes.register(cmd)
 	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
-	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
+	f.IntVar(&b.Batch, "batch", 1000, "the most pods that come at once; a gang always comes at once")
 	f.StringVar(&b.Dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
-	f.StringVar(&b.Log, "log", "", "keep the log in this directory, or in NATS JetStream as nats://HOST/STREAM, "+
-		"which is made, to replay or explain it; default: it is removed")
+	f.StringVar(&b.Log, "log", "", "keep the log, to replay or explain it: in this new directory, or in "+
+		"NATS JetStream as nats://HOST/STREAM; default: it is removed")
 	f.DurationVar(&b.Limit, "limit",
-		0, "end after this much time, with the pods that are placed by then; 0: when all are")
+		0, "end after this much time, with the pods that are placed by then; 0: when all are placed")
 	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
 	f.StringVar(&b.memFile, "memprofile", "",
-		"write a profile of what was allocated by the end of the measured time to this file")
+		"write a profile of all allocations up to the end of the measured time to this file")
 	b.backlog.register(cmd)
 	b.pair.register(f)
 	b.out.register(cmd)
@@ -111,11 +113,11 @@ func (b *coreBench) registerWorkload(f *pflag.FlagSet) {
 		"how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
 	f.BoolVar(&b.Affinity, "affinity", false,
-		"the pods of an app must be on different nodes, and had rather be in a zone with others of it")
+		"the pods of an app must be on different nodes, and prefer a zone with other pods of the app")
 	f.BoolVar(&b.SoftSpread, "soft-spread", false,
 		"spread the pods of an app over zones and nodes: maxSkew 1, ScheduleAnyway")
 	f.BoolVar(&b.ZoneAffinity, "zone-affinity", false,
-		"pods must be in a zone with one of another app; those of the first app need not")
+		"pods must be in a zone with a pod of another app, except the pods of the first app")
 	f.BoolVar(&b.NamespaceAffinity, "namespace-affinity", false,
 		"as --zone-affinity, with apps in several namespaces, which pods select by a label")
 	f.IntVar(&b.Apps, "apps", 0, "how many apps there are, with one of these four flags; 0: 50")

@@ -26,7 +26,7 @@ type benchPair struct {
 
 func (p *benchPair) register(f *pflag.FlagSet) {
 	f.StringVar(&p.other, "against", "", "measure this other rollcall program too, in turns with this one, and print "+
-		"how many times its figures this one's are")
+		"the ratios of this one's figures to the other's")
 	f.IntVar(&p.rounds, "rounds", 5, "with --against: how often each program is measured")
 }
 

@@ -25,10 +25,10 @@ type backlogBench struct {
 
 func (l *backlogBench) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&l.waiting, "backlog", 0, "let so many gangs wait for nodes that are full, and measure what an event "+
-		"costs then, when a node changes its size, a pod comes or goes, or what runs longest ends; with --nodes "+
-		"and --policy")
-	f.IntVar(&l.hopeless, "hopeless", 0, "as --backlog: let so many gangs wait in front that can never fit")
+	f.IntVar(&l.waiting, "backlog", 0, "let this many gangs wait for nodes that are full, and measure the cost of "+
+		"an event: a node changes its size, a pod comes or goes, or the gang or pod that runs longest ends; "+
+		"with --nodes and --policy")
+	f.IntVar(&l.hopeless, "hopeless", 0, "as --backlog: let this many gangs that can never fit wait in front")
 	f.BoolVar(&l.unequal, "unequal", false,
 		"with --backlog and --hopeless: let the members of a gang differ in their requests")
 	f.StringVar(&l.policy, "policy", string(coscheduling.BestEffort),

@@ -18,10 +18,10 @@ func newBenchLog() *cobra.Command {
 		Use:   "log",
 		Short: "Measure how fast entries become durable, compared with the disk",
 		Long: `Appends batches of entries of 300 bytes to a new log, and the same bytes to a
-plain file with a sync after each batch: what the file system can do at best.
-The two take turns, so that what else the machine does meets both. Then the log
-is read, from the page cache and with every check. All that is written is
-removed at the end.
+plain file with a sync after each batch. The file shows the best that the file
+system can do. The two take turns, so that other work of the machine slows both.
+Then the log is read, from the page cache and with every check. At the end the
+command removes what it has written.
 
 With --log nats://HOST/STREAM the logs are in NATS JetStream, in streams whose
 names begin with STREAM-bench, and the same bytes are published to a stream as

@@ -22,6 +22,10 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
+// demoColumns is the width in columns of the demo's output, if the terminal is not narrower. Its answers are long
+// sentences, and README shows them.
+const demoColumns = 100
+
 // demo holds the arguments of the demo command.
 type demo struct {
 	registry framework.Registry
@@ -54,7 +58,9 @@ nothing unless --keep or --plot ask for it.`,
 				return err
 			}
 			defer d.plot.discard()
-			return termwidth.Fit(cmd.OutOrStdout(), func(w io.Writer) error { return d.run(cmd, w, path) })
+			return termwidth.FitWithin(cmd.OutOrStdout(), demoColumns, func(w io.Writer) error {
+				return d.run(cmd, w, path)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&d.keep, "keep", "", "keep the log in this new directory")
@@ -68,7 +74,7 @@ func (d *demo) run(cmd *cobra.Command, w io.Writer, path string) error {
 	}
 	fmt.Fprint(
 		w,
-		"\n# Every input and every decision is in the log. Decide it all again: are the decisions the same?\n"+
+		"\n# Every input and every decision is in the log. Decide it all again:\n# are the decisions the same?\n"+
 			"$ rollcall replay demo.db\n",
 	)
 	facts, _, err := replayLog(cmd, path, replaying{reading: reading{registry: d.registry}, keep: 10})
@@ -100,8 +106,9 @@ func (d *demo) simulate(cmd *cobra.Command, w io.Writer, path string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes of 8 GPUs, in virtual "+
-		"time.\n$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
+	fmt.Fprint(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes\n"+
+		"# of 8 GPUs, in virtual time.\n"+
+		"$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
 	cluster, err := sim.New(nodes, work, sim.Options{Timeline: d.plot.path != ""})
 	if err != nil {
 		return err

@@ -17,27 +17,28 @@ func newLogIndex(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "index LOG",
 		Short: "Write the index by which explain and log info read a long log fast",
-		Long: `Reads the entries that no part of the log's index is of, and writes the parts
-that are missing to the directory index in that of the log. A scheduler that
-writes a log writes its index by itself; this is for logs from before there was
-one, for those of rollcall bench, and for parts that were lost.
+		Long: `Reads the entries that the log's index does not cover yet, and writes the
+missing parts of the index to the directory index in the log's directory. A
+scheduler that writes a log also writes its index. This command is for logs that
+have none, for those of rollcall bench, and for parts that were lost.
 
-A part that is damaged, or of another log, is replaced, and so is one whose
-entries are in another part too; the output names each. That is seen without
-reading the entries. A part can also be whole, end with the right entry, and not
-agree with the entries, such as a forged one. With --check all entries are read,
-each part is compared with them, and a wrong one is replaced. That takes as long
-as making the whole index. So it is not done always: a second run ends at once,
-and rollcall log verify compares the parts too, while it checks the entries.
+A part is replaced if it is damaged, if it is of another log, or if another part
+has its entries too. The output names each. To find these, the command reads no
+entries. A part may also be whole, end with the right entry, and not agree with
+the entries, such as a forged one. With --check the command reads all entries,
+compares each part with them, and replaces the wrong ones. That takes as long as
+writing the whole index. Without --check a second run ends at once. rollcall log
+verify compares the parts too.
 
-No command needs an index: the answers are the same without one, and take
-longer. Commands that only read a log never write to its directory; what is not
-indexed they read. A part that is damaged, or of another log, is told and not
-used. The index can be removed at any time. It takes about 13 bytes an entry.
+No command needs an index: the answers are the same without one, but take
+longer. Commands that only read a log never write to its directory. They read
+the entries that the index does not cover. They report a part that is damaged or
+of another log, and do not use it. You can remove the index at any time. It
+takes about 13 bytes an entry.
 
-explain also needs the state near the entry that it is asked about. Of a log
-whose snapshots are far apart --snapshot-every writes more of them. Then nobody
-may be writing to the log.`,
+explain also needs the state near the entry that it is asked about. If the
+snapshots of a log are far apart, --snapshot-every writes more of them. Then
+nobody may be writing to the log.`,
 		Example: "  rollcall log index jobs.db\n  rollcall log index jobs.db --check\n" +
 			"  rollcall log index jobs.db --snapshot-every 50000",
 		Args: cobra.ExactArgs(1),
@@ -69,7 +70,7 @@ may be writing to the log.`,
 	cmd.Flags().BoolVar(&how.Check, "check", false,
 		"read all entries, and replace the parts that do not agree with them")
 	cmd.Flags().Uint64Var(&how.SnapshotEvery, "snapshot-every", 0,
-		"also write snapshots, so that none is more than this many entries behind the one before it; 0: none")
+		"also write snapshots, at least one in this many entries; 0: none")
 	open.register(cmd)
 	out.register(cmd)
 	return cmd

@@ -13,20 +13,23 @@ import (
 const proveHelp = `Prints a proof for rollcall log check, which needs neither the log nor trust in
 the sender.
 
-With --pod, it proves the pod's last placement, in one file: the Decision that
-chose the node, the Decision that released the pod from Permit if it waited
-there for its gang, and the result of the bind if the log has it. Of several
-pods that had the name, --uid says which.
+With --pod, it proves the pod's last placement, in one file. The file has the
+Decision that chose the node. If the pod waited in Permit for its gang, it also
+has the Decision that released the pod, and it has the result of the bind if the
+log has one. If several pods had the name, --uid says which one.
 
-With --seq, it proves that the entry is in the log of a checkpoint, and contains
-the entry: give it only to those who may see that. With --from and --to, it
-proves that the first A entries of the log of B entries are those of the log
-when it had A: nothing was changed, removed or put between them. The numbers are
-those of checkpoints; with --checkpoint they are taken from there, the log is
-compared with the checkpoints, and the proof carries them. The earlier
-checkpoint comes first: two that are exchanged are refused. If the log is known
-to be damaged, or to have lost its end, nothing is proven against its last
-entry: give the number of entries.`
+With --seq, it proves that the entry is in the log of a checkpoint. The proof
+contains the entry: give it only to those who may see it.
+
+With --from and --to, it proves that the log only grew: the first A entries of
+the log of B entries are the entries of the log when it had A. Nothing was
+changed, removed or inserted. A and B are the sizes of checkpoints.
+
+With --checkpoint, the numbers come from the checkpoints, the log is compared
+with them, and the proof contains them. Give the earlier checkpoint first.
+
+Without a number, proofs are against the last entry of the log. If the log is
+known to be damaged, or to have lost its end, give the number of entries.`
 
 func newLogProve(registry framework.Registry) *cobra.Command {
 	open := reading{registry: registry}

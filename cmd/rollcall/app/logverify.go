@@ -17,46 +17,50 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/verify"
 )
 
-const verifyHelp = `Reads every entry of every segment and checks the checksums, the sequence
-numbers, the chain of hashes, the hash tree of checkpoints, that time does not
-go back, that epochs grow by one, and that every entry can be decoded; then the
-structure of each file. Each segment is checked in a process of its own, which
-damaged pages may bring down. If the log is damaged, verify prints the place and
-which entries can still be read; the exit code is then 4. If the log is being
-written to, the last segment's entries are those that its writer serves, and
-everything but the file's structure is checked. If the writer does not serve
-them, the exit code is 1.
+const verifyHelp = `Reads every entry of every segment. Checks the checksums, the sequence numbers,
+the chain of hashes and the hash tree of checkpoints, and that every entry can
+be decoded. Time must not go back, and epochs must grow by one. Then it checks
+the structure of each file. Each segment is checked in a process of its own,
+because damaged pages may crash it. If the log is damaged, verify prints the
+place and which entries can still be read; the exit code is then 4.
 
-Snapshots are checked too. Each must be whole, and of an entry of the log. A
-snapshot that is not is named and never used; the log is whole without it, and
-the exit code is 1. If a snapshot cannot be read, it is not known whether the
-log had more entries: the log is not called whole, and the exit code is 1. That
-the bucket beside a log in NATS JetStream cannot be read says nothing about the
-log: it is called whole, its snapshots not checked, and the exit code is 1. If
-the log's first entries are not there, the exit code is 4 if all snapshots that
-could stand for them are bad, and 1 if there are none: the entries are checked,
-but no state can be made from them. rollcall replay checks whether a snapshot's
-state is the one that the entries make.
+While a writer has the log, the writer serves the entries of the last segment,
+and everything but the structure of that file is checked. If the writer does not
+serve them, the exit code is 1.
 
-Each part of the log's index is made again in memory and compared. A part that
-is damaged, of another log, or does not agree with its entries is named, with
-the command that makes it again; the log is whole without it, and the exit code
-is 1. Only this comparison finds a part that is whole and wrong, such as a
-forged one: explain and log info use it.
+Snapshots are checked too. Each must be whole, and of an entry of the log. A bad
+snapshot is named and never used. The log is whole without it, and the exit code
+is 1. If a snapshot cannot be read, it is not known whether the log had more
+entries. Then the log is not called whole, and the exit code is 1. If the bucket
+beside a log in NATS JetStream cannot be read, that says nothing about the log.
+Then the log is called whole, its snapshots are not checked, and the exit code
+is 1.
 
-A log that was written anew from some entry on, or cut short, is whole in
-itself. Only a signed checkpoint that was kept elsewhere shows it: with
---checkpoint and --key the log is compared with the checkpoint, and there is a
-report whatever comes of that. If the log does not match, the exit code is 4,
-and verify says in which way: it ends before the checkpoint (EndsBefore, in -o
-json), or it has another history (AnotherHistory). If it cannot be compared,
-verify says why: entries are not there (Absent: archived, or before the
-beginning of a bundle), the log is damaged (Damaged), the system cannot read it
-(Unreadable), a newer version of rollcall wrote it (Newer), it was written
-before the first release (Older), or its writer has not told as much
-(BeingWritten). Checkpoints of the entries before that are compared all the
-same. The exit code is 4 with damage, or if what is compared does not match, and
-else 1.`
+If the log's first entries are not there, a snapshot must stand for them. The
+exit code is 4 if all such snapshots are bad, and 1 if there are none. Then the
+entries are checked, but no state can be made from them.
+
+rollcall replay checks whether a snapshot's state is the one that the entries
+make.
+
+Each part of the log's index is made again in memory and compared. A part is
+named if it is damaged, of another log, or does not agree with its entries, with
+the command that makes it again. The log is whole without it, and the exit code
+is 1. A part that is whole and wrong, such as a forged one, is found by this
+comparison only; explain and log info use it.
+
+A log that was rewritten from some entry on, or cut short, is whole in itself.
+Only a signed checkpoint that was kept elsewhere shows it. With --checkpoint and
+--key the log is compared with the checkpoint, and the result is always printed.
+If the log does not match, the exit code is 4. Then the log ends before the
+checkpoint (EndsBefore, in -o json), or has another history (AnotherHistory).
+
+If the log cannot be compared, verify says why: entries are not there (Absent:
+archived, or before the beginning of a bundle), the log is damaged (Damaged),
+the system cannot read it (Unreadable), a newer version of rollcall wrote it
+(Newer), it is from before the first release (Older), or its writer does not
+serve as much (BeingWritten). Earlier checkpoints are still compared. The exit
+code is 4 with damage, or if a comparison does not match, and else 1.`
 
 func newLogVerify(registry framework.Registry) *cobra.Command {
 	open := reading{registry: registry}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/rollcall-sched/rollcall/internal/similar"
 )
 
 // This file has the messages about a wrong command line: what was expected, with an example, or what was likely meant.
@@ -75,7 +77,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	name := unknown.GetSpecifiedName()
 	var near []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && len(name) > 1 && (distance(name, f.Name) <= 2 || strings.HasPrefix(f.Name, name)) {
+		if !f.Hidden && len(name) > 1 && (similar.Edits(name, f.Name, 3) <= 2 || strings.HasPrefix(f.Name, name)) {
 			near = append(near, "--"+f.Name)
 		}
 	})
@@ -83,29 +85,6 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usageError{err}
 	}
 	return usageError{fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))}
-}
-
-// distance returns the number of letters that have to be added, left out or replaced to make a of b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			above := row[j+1]
-			row[j+1] = min(above+1, row[j]+1)
-			if a[i] == b[j] {
-				row[j+1] = min(row[j+1], before)
-			} else {
-				row[j+1] = min(row[j+1], before+1)
-			}
-			before = above
-		}
-	}
-	return row[len(b)]
 }
 
 // enumValue is the value of a flag that is one of some words. Set takes them in any case. It keeps any other word, so

@@ -3,6 +3,7 @@ package auditor
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -76,22 +77,23 @@ func (o *outages) heardEnd(p *pod, end time.Time) (heard time.Time, ok bool) {
 }
 
 // patience is the time for which a pod tolerates the taints of a node that evict pods; forever without such a taint.
+// The first toleration that matches a taint counts, as in the taint eviction controller.
 func patience(p *pod, node *nodeObject) (d time.Duration, forever bool) {
 	forever = true
 	for _, t := range node.Spec.Taints {
 		if t.Effect != "NoExecute" {
 			continue
 		}
-		if !tolerates(p, t) {
+		i := slices.IndexFunc(p.object.Spec.Tolerations, func(o toleration) bool { return o.matches(t) })
+		if i < 0 {
 			return 0, false
 		}
-		for _, o := range p.object.Spec.Tolerations {
-			if o.TolerationSeconds == nil || !o.matches(t) {
-				continue
-			}
-			if limit := time.Duration(max(0, *o.TolerationSeconds)) * time.Second; forever || limit < d {
-				d, forever = limit, false
-			}
+		seconds := p.object.Spec.Tolerations[i].TolerationSeconds
+		if seconds == nil {
+			continue
+		}
+		if limit := time.Duration(max(0, *seconds)) * time.Second; forever || limit < d {
+			d, forever = limit, false
 		}
 	}
 	return d, forever
