@@ -136,5 +136,5 @@ func initialise(path string, f *os.File, origin eventlog.Origin) error {
 			meta.Put(metaTree, origin.Tree.AppendNodes(nil)),
 		)
 	})
-	return errors.Join(err, db.Close())
+	return errors.Join(err, closeDB(db))
 }

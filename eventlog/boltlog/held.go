@@ -77,14 +77,15 @@ func (d *heldDir) hasSegment(name string, held fs.FileInfo) error {
 	return nil
 }
 
-// openSegment opens the segment of that name in the directory.
+// openSegment opens the segment of that name in the directory, also if signals interrupt that.
 func (d *heldDir) openSegment(name string, readOnly bool) (*Segment, error) {
-	file := filepath.Join(d.path, name)
-	f, err := d.openFile(name, os.O_RDWR)
-	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	return openSegmentFile(file, readOnly, f)
+	return durable.Uninterrupted(func() (*Segment, error) {
+		f, err := d.openFile(name, os.O_RDWR)
+		if err != nil {
+			return nil, fmt.Errorf("open log: %w", err)
+		}
+		return openSegmentFile(filepath.Join(d.path, name), readOnly, f)
+	})
 }
 
 // openFile opens a file of the directory. Its errors have the whole path.

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 // maxInterrupted is the largest number of attempts at a step that signals interrupt.
@@ -63,4 +65,19 @@ func syncAgain(sync func() error) (err error) {
 		}
 	}
 	return err
+}
+
+// openSegment opens the file at path, also if signals interrupt that. Some file systems let one interrupt flock(2),
+// which bbolt does not repeat. It closes the file then, so each attempt opens it again.
+func openSegment(path string, readOnly bool) (*Segment, error) {
+	return durable.Uninterrupted(func() (*Segment, error) { return openSegmentFile(path, readOnly, nil) })
+}
+
+// closeDB closes db. bbolt gives back its lock first. It reports a signal that interrupts that, and closes the file all
+// the same. So nothing is left to repeat.
+func closeDB(db *bolt.DB) error {
+	if err := db.Close(); !errors.Is(err, syscall.EINTR) {
+		return err
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/durable"
 )
 
 var (
@@ -218,14 +219,16 @@ func (l *Log) load(alone bool) (free bool, err error) {
 	if damage != nil {
 		l.last = min(l.last, damage.Seq-1)
 	}
-	var copied *os.File
 	free = !alone && allClosed(l.segments[:len(l.segments)-1])
-	if free && !end.Sealed {
-		copied = copyOf(end.Path)
-		free = copied != nil
-	}
 	if !end.Sealed {
-		l.tail, err = openSegmentFile(end.Path, true, copied)
+		l.tail, err = durable.Uninterrupted(func() (*Segment, error) {
+			var copied *os.File
+			if free {
+				copied = copyOf(end.Path)
+				free = copied != nil
+			}
+			return openSegmentFile(end.Path, true, copied)
+		})
 	}
 	return free, err
 }

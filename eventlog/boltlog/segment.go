@@ -189,14 +189,10 @@ func options(readOnly bool) *bolt.Options {
 func OpenSegment(path string) (*Segment, error) { return openSegment(path, true) }
 
 // OpenSegmentCopy is OpenSegment for a segment of which copied is a copy (Files.Tail): it reads the copy, whatever
-// happens to path. copied is closed with the segment, or if OpenSegmentCopy fails.
+// happens to path. copied is closed with the segment, or if OpenSegmentCopy fails. A signal may interrupt flock(2) on
+// the copy: that is an error, since a file without a name cannot be opened again.
 func OpenSegmentCopy(path string, copied *os.File) (*Segment, error) {
 	return openSegmentFile(path, true, copied)
-}
-
-// openSegment opens the file at path.
-func openSegment(path string, readOnly bool) (*Segment, error) {
-	return openSegmentFile(path, readOnly, nil)
 }
 
 // openSegmentFile opens the file at path, or copied in its place.
@@ -539,7 +535,7 @@ func (s *Segment) view(seq uint64, f func(tx *bolt.Tx) error) error {
 func (s *Segment) Close() error { return s.close() }
 
 func (s *Segment) close() error {
-	if err := s.db.Close(); err != nil {
+	if err := closeDB(s.db); err != nil {
 		return fmt.Errorf("close %s: %w", s.Path, err)
 	}
 	return nil

@@ -63,7 +63,11 @@ type call struct {
 // run lets the process run from one system call to the next until it ends.
 func (t *tracer) run() error {
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(t.pid, &status, syscall.WALL, nil); err != nil {
+	_, err := syscall.Wait4(t.pid, &status, syscall.WALL, nil)
+	for errors.Is(err, syscall.EINTR) {
+		_, err = syscall.Wait4(t.pid, &status, syscall.WALL, nil)
+	}
+	if err != nil {
 		return fmt.Errorf("wait for the program to begin: %w", err)
 	}
 	const options = syscall.PTRACE_O_TRACECLONE | syscall.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL

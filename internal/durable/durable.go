@@ -32,7 +32,24 @@ func Sync(path string) error {
 // only if path does not exist. A link that fails for any other reason is an error. The name is durable once the
 // directory is synced.
 func Publish(tmp, path string) error {
-	return publish(os.Link(tmp, path), path, os.Lstat, func() error { return os.Rename(tmp, path) })
+	return publishAt(tmp, path, func() error { return os.Link(tmp, path) })
+}
+
+// publishAt is Publish with a function that makes the hard link. Package os repeats a link that a signal interrupts. If
+// the first attempt has made it, the next one finds a name of the same file.
+func publishAt(tmp, path string, link func() error) error {
+	linked := link()
+	if errors.Is(linked, fs.ErrExist) && isOneFile(os.Lstat, tmp, path) {
+		return nil
+	}
+	return publish(linked, path, os.Lstat, func() error { return os.Rename(tmp, path) })
+}
+
+// isOneFile reports whether a and b are names of one file.
+func isOneFile(lstat func(string) (fs.FileInfo, error), a, b string) bool {
+	infoA, errA := lstat(a)
+	infoB, errB := lstat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 // hasNoLinks reports whether err, from making a hard link, means that the file system has none. link(2) returns EPERM
@@ -49,11 +66,7 @@ func PublishIn(dir *os.Root, tmp, name string) error {
 // publishIn is PublishIn with a function that makes the hard link.
 func publishIn(dir *os.Root, tmp, name string, link func() error) error {
 	lstat := func(name string) (fs.FileInfo, error) { return LstatIn(dir, name) }
-	linked := linkAgain(link, func() bool {
-		a, errA := lstat(tmp)
-		b, errB := lstat(name)
-		return errA == nil && errB == nil && os.SameFile(a, b)
-	})
+	linked := linkAgain(link, func() bool { return isOneFile(lstat, tmp, name) })
 	return publish(linked, name, lstat, func() error { return dir.Rename(tmp, name) })
 }
 

@@ -70,3 +70,24 @@ func TestAnInterruptedLink(t *testing.T) {
 		})
 	}
 }
+
+// Package os repeats a link that a signal interrupted. If the link was made before, the name is there already.
+func TestALinkThatWasMadeBeforeTheSignalIsNoOtherFile(t *testing.T) {
+	dir := t.TempDir()
+	tmp, path := filepath.Join(dir, "tmp"), filepath.Join(dir, "file")
+	if err := os.WriteFile(tmp, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	twice := func() error { return errors.Join(os.Link(tmp, path), os.Link(tmp, path)) }
+	if err := publishAt(tmp, path, twice); err != nil {
+		t.Errorf("the link is the one of this call: %v", err)
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := publishAt(tmp, other, func() error { return os.Link(tmp, other) })
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("another file has the name: %v", err)
+	}
+}

@@ -33,8 +33,8 @@ func (s *survivor) interrupting(t *testing.T, calls, when string) *process {
 	return p
 }
 
-// The program repeats a sync, a read or a write that a signal interrupts, wherever it comes: the simulation ends as if
-// nothing had been. It gives up bbolt's own syncs (fdatasync).
+// The program repeats a sync, a lock, a link, a read or a write that a signal interrupts, wherever it comes: the
+// simulation ends as if nothing had been. It gives up bbolt's own syncs (fdatasync).
 func TestWhatASignalInterruptsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	needsStrace(t)
@@ -52,12 +52,20 @@ func TestWhatASignalInterruptsIsTriedAgain(t *testing.T) {
 		}
 		s.wantSameEnd(t, p.stdout.String())
 	}
-	s := whole.fresh(t)
-	// The first ones are the dynamic linker's.
-	if p := s.interrupting(t, "pread64,pwrite64,ftruncate", "20+2"); p.cmd.ProcessState.ExitCode() != exitDone {
-		t.Errorf("with every second call interrupted it ends with %s:\n%s", p.cmd.ProcessState, p.stderr.String())
-	} else {
-		s.wantSameEnd(t, p.stdout.String())
+	for _, c := range []struct{ calls, when string }{
+		// bbolt makes two calls for an attempt that fails.
+		{"flock", "1"}, {"flock", "2"}, {"flock", "1+3"}, {"flock", "2+3"}, {"flock", "3+3"},
+		{"linkat", "1"}, {"linkat", "1+2"}, {"linkat", "2+2"},
+		// The first ones are the dynamic linker's.
+		{"newfstatat", "20+2"}, {"newfstatat", "21+2"}, {"pread64,pwrite64,ftruncate", "20+2"},
+	} {
+		s := whole.fresh(t)
+		if p := s.interrupting(t, c.calls, c.when); p.cmd.ProcessState.ExitCode() != exitDone {
+			t.Errorf("with %s %s interrupted it ends with %s:\n%s", c.calls, c.when, p.cmd.ProcessState,
+				p.stderr.String())
+		} else {
+			s.wantSameEnd(t, p.stdout.String())
+		}
 	}
 }
 
