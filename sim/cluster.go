@@ -78,6 +78,7 @@ type Cluster struct {
 	live   map[types.UID]int32
 	names  podNames
 	quotas quotas
+	drains drains
 	// befallen records what happened to pods that were preempted, lost or evicted, by their index.
 	befallen map[int32]*befallen
 	// unbound are templates of pods that arrived with a node, or with a status, as their controller has them.
@@ -193,6 +194,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		live:       map[types.UID]int32{},
 		names:      newPodNames(),
 		quotas:     newQuotas(work),
+		drains:     newDrains(),
 		befallen:   map[int32]*befallen{},
 		unbound:    map[*corev1.Pod]*corev1.Pod{},
 		batches:    map[*workload.Batch]*batchState{},
@@ -429,7 +431,7 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 		}
 		return nil, nil
 	case nodeDrains:
-		return c.drain(e.index), nil
+		return c.drains.attempt(c, e.index), nil
 	case podTainted:
 		return c.endPod(e.index, ending{how: report.Lost, reason: byTaint}), nil
 	case objectChanges:

@@ -12,6 +12,7 @@
 //     it at once.
 //   - Nodes that are not ready or do not answer have the taints of the node lifecycle controller. Taints evict pods
 //     that tolerate them no longer. A pod that is deleted on a node that does not answer stays until the node answers.
+//   - A drain asks PodDisruptionBudgets, as kubectl drain does, and tries again what they forbid (budgets.go).
 //   - The claims of a placement are bound or provisioned before their pod is bound, and claims that wait for no
 //     consumer at once. Generic ephemeral volumes have claims as long as their pod exists.
 //   - ResourceQuotas refuse pods. A refused pod is tried again when a pod of its namespace has gone.
@@ -24,7 +25,7 @@
 //
 //   - the time that a bind, a start or a graceful deletion takes;
 //   - the back-off of controllers, and the failures after which a Job gives up;
-//   - disruption budgets in a drain.
+//   - the status of PodDisruptionBudgets, which preemption reads: it stays as the workload gives it.
 //
 // Resume continues a simulation of which only the log is left: a new Cluster receives the effects in the log, and
 // reaches the state of the old one.

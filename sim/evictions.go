@@ -12,7 +12,6 @@ import (
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
@@ -104,25 +103,6 @@ func tolerated(taints []corev1.Taint, tolerations []corev1.Toleration) (d time.D
 func (n *liveNode) evicts(i int32, at time.Duration) bool {
 	e, planned := n.evictions[i]
 	return planned && e.at == at
-}
-
-// drain evicts the pods of a node, as kubectl drain does: all but the pods of DaemonSets and of the kubelet.
-func (c *Cluster) drain(i int32) []eventlog.Payload {
-	live := c.nodes.exists(i)
-	if live == nil {
-		return nil
-	}
-	var inputs []eventlog.Payload
-	for _, pod := range slices.Sorted(maps.Keys(live.pods)) {
-		template := c.pods[pod].template
-		owner := metav1.GetControllerOfNoCopy(template)
-		static := metav1.HasAnnotation(template.ObjectMeta, corev1.MirrorPodAnnotationKey)
-		if static || owner != nil && owner.Kind == "DaemonSet" {
-			continue
-		}
-		inputs = append(inputs, c.endPod(pod, ending{how: report.Lost, reason: byDrain})...)
-	}
-	return inputs
 }
 
 // deleted makes the object of a pod on a node after its deletion at a time, for a reason ("" for none).

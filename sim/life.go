@@ -29,6 +29,7 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, e
 			pods = c.groups[g].running + c.groups[g].pending
 		}
 		c.store.forget(plan.Resource, key.Namespace, key.Name)
+		c.drains.forget(c, plan.Resource, key)
 		if plan.Resource == eventlog.ResourceClaims {
 			if inputs, handled := c.devices.delete(key, workload.Start.Add(c.now)); handled {
 				return inputs, nil
@@ -60,6 +61,7 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, e
 	}
 	c.store.remember(object)
 	c.devices.remember(object)
+	c.drains.remember(c, object)
 	inputs, object, err := c.devices.groupComes(object)
 	if err != nil {
 		return nil, err
@@ -193,6 +195,7 @@ func (c *Cluster) start(i int32, node *liveNode) {
 	c.dequeue(i)
 	p.phase, p.node, p.bound = running, node, c.now
 	node.pods[i] = struct{}{}
+	c.drains.podChanges(c, i)
 	node.planEviction(i, p.template, noExecute(node.object), c.now, &c.queue)
 	bound := p.template.Spec.NodeName != ""
 	c.account.Started(report.Start{
@@ -322,6 +325,7 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	inputs := c.tellEnd(i, end, leavingPod{name, p.uid, template, c.withClaims(i, name.Name)}, on)
 	delete(c.live, p.uid)
 	p.phase, p.node, p.uid, p.ended = gone, nil, "", end.how
+	c.drains.podChanges(c, i)
 	for _, waiting := range c.quotas.release(i, plan.Namespace) {
 		c.queue.add(event{at: c.now, kind: podArrives, index: waiting})
 	}

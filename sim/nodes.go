@@ -41,6 +41,8 @@ type liveNode struct {
 	leaving []leavingPod
 	// evictions are the coming evictions of pods that do not tolerate the node's taints.
 	evictions map[int32]taintEviction
+	// drain is the drain of the node; nil before it begins.
+	drain *drain
 }
 
 // nodes are the nodes of the cluster, and their plans.
@@ -251,6 +253,9 @@ func (c *Cluster) changeNode(i, k int32) []eventlog.Payload {
 		}
 		c.account.Offer(live.object, -1)
 		c.account.Offer(node, +1)
+		if isReady(node) != isReady(live.object) {
+			c.drains.retry(c, nil)
+		}
 		live.object = node
 		inputs = append(inputs, upserted(eventlog.Nodes, node))
 		c.planEvictions(live)

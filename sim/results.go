@@ -50,7 +50,7 @@ func (c *Cluster) results() report.Results {
 		countAgain(&r.Requeued.Gangs, g.broken.preempted > 0, g.broken.lost > 0, g.broken.evicted > 0,
 			tallies[i].cameAgain, g.Outcome)
 	}
-	r.Quotas = c.quotas.refusals()
+	r.Quotas, r.HeldDrains = c.quotas.refusals(), c.drains.held(c)
 	return r
 }
 

@@ -184,6 +184,7 @@ type Results struct {
 	Requeued    Requeued
 	Waiting     StillWaiting
 	Quotas      []QuotaRefusals
+	HeldDrains  []HeldDrain
 }
 
 // Summary sums up a simulation from start, with the last event after span. It has everything but the scheduler's own
@@ -196,7 +197,7 @@ func (s *Account) Summary(start time.Time, span time.Duration, results Results) 
 		PodWaitAgain: waitsOf(s.podAgain), GangWaitAgain: waitsOf(s.gangAgain),
 		Jobs:     s.gangJobs.with(s.podJobs).with(s.groupJobs).means(),
 		GangJobs: s.gangJobs.means(), PodJobs: s.podJobs.means(), StillWaiting: results.Waiting,
-		Quotas: results.Quotas,
+		Quotas: results.Quotas, HeldDrains: results.HeldDrains,
 	}
 	sum.Pods.Placed, sum.Gangs.Placed = s.placed, len(s.gangWaits)
 	sum.GPUSecondsLost, sum.Lost = s.usage.losses()

@@ -146,6 +146,16 @@ func (s *Disruptions) Note(how Outcome, by string, gpuSeconds float64) {
 	s.By = append(s.By, by)
 }
 
+// HeldDrain is a drain of a node that could not evict all its pods.
+type HeldDrain struct {
+	Node string `json:"node"`
+	// Pods is the number of pods that were still on the node at the end. First is the first of them, and Why names the
+	// budget that kept it.
+	Pods  int    `json:"pods"`
+	First string `json:"first"`
+	Why   string `json:"why"`
+}
+
 // QuotaRefusals counts the pods of a namespace that a ResourceQuota refused when they were to come.
 type QuotaRefusals struct {
 	Namespace string `json:"namespace"`

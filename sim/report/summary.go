@@ -44,6 +44,8 @@ type Summary struct {
 	StillWaiting StillWaiting `json:"stillWaiting"`
 	// Quotas are the namespaces in which a ResourceQuota refused pods, by name.
 	Quotas []QuotaRefusals `json:"quotas,omitempty"`
+	// HeldDrains are the drains of nodes that did not end, in the order in which they began.
+	HeldDrains []HeldDrain `json:"heldDrains,omitempty"`
 	// Utilisation has every resource that a node offered, by name.
 	Utilisation []Utilisation `json:"utilisation"`
 	// Decisions, RealSeconds and DecisionsPerSecond are the scheduler's own; see Measured.
@@ -224,6 +226,7 @@ func (s Summary) writeJobs(w io.Writer) {
 	}
 	s.writeStillWaiting(w)
 	s.writeQuotas(w)
+	s.writeHeldDrains(w)
 	if len(slowdowns) > 0 {
 		fmt.Fprintf(w, "slowdown\tmean %s, bounded at %s\n", strings.Join(slowdowns, ", "), slowdownBound)
 	}
@@ -234,6 +237,17 @@ func (s Summary) writeQuotas(w io.Writer) {
 	for _, q := range s.Quotas {
 		fmt.Fprintf(w, "quota\t%s: %s refused at first, %d of them to the end; the first: %s\n", q.Namespace,
 			counted(q.Pods, "pod was", "pods were"), q.StillRefused, q.First)
+	}
+}
+
+// writeHeldDrains writes two lines for each drain that did not end.
+func (s Summary) writeHeldDrains(w io.Writer) {
+	for _, d := range s.HeldDrains {
+		first := d.First
+		if d.Pods > 1 {
+			first = "the first " + first
+		}
+		fmt.Fprintf(w, "drain\t%s kept %s, %s\n\t%s\n", d.Node, counted(d.Pods, "pod", "pods"), first, d.Why)
 	}
 }
 
