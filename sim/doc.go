@@ -14,7 +14,8 @@
 //     that tolerate them no longer. A pod that is deleted on a node that does not answer stays until the node answers.
 //   - A drain asks PodDisruptionBudgets, as kubectl drain does, and tries again what they forbid (budgets.go).
 //   - The claims of a placement are bound or provisioned before their pod is bound, and claims that wait for no
-//     consumer at once. Generic ephemeral volumes have claims as long as their pod exists.
+//     consumer at once. Generic ephemeral volumes have claims as long as their pod exists. A claim whose request
+//     grows is expanded, with its volume.
 //   - ResourceQuotas refuse pods. A refused pod is tried again when a pod of its namespace has gone.
 //   - A group that the workload created is deleted with its last member.
 //   - The pods of a Job come at its parallelism until its completions are reached.

@@ -194,7 +194,7 @@ func (c *Cluster) due() ([]eventlog.Payload, error) {
 		inputs = append(inputs, more...)
 	}
 	bound, err := c.store.bindAtOnce(workload.Start.Add(c.now))
-	return append(inputs, bound...), err
+	return append(append(inputs, bound...), c.store.expand()...), err
 }
 
 // upserted makes the input for an object that came or changed.

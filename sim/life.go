@@ -50,7 +50,7 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, e
 			object.SetCreationTimestamp(metav1.NewTime(workload.Start.Add(c.now)))
 		}
 	}
-	if c.devices.holdsUp(object) {
+	if c.devices.holdsUp(object) || c.store.holdsUp(object) {
 		return nil, nil
 	}
 	if cluster.DeclaresGroups(plan.Resource) {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
 
@@ -22,6 +23,8 @@ type storage struct {
 	claims  map[[2]string]*corev1.PersistentVolumeClaim // by namespace and name
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
+	// growing are the claims whose request has grown, with their new request.
+	growing map[[2]string]resource.Quantity
 }
 
 func newStorage() storage {
@@ -29,6 +32,7 @@ func newStorage() storage {
 		claims:  map[[2]string]*corev1.PersistentVolumeClaim{},
 		volumes: map[string]*corev1.PersistentVolume{},
 		classes: map[string]*storagev1.StorageClass{},
+		growing: map[[2]string]resource.Quantity{},
 	}
 }
 
@@ -51,11 +55,54 @@ func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
 	switch resource {
 	case eventlog.PersistentVolumeClaims:
 		delete(s.claims, [2]string{namespace, name})
+		delete(s.growing, [2]string{namespace, name})
 	case eventlog.PersistentVolumes:
 		delete(s.volumes, name)
 	case eventlog.StorageClasses:
 		delete(s.classes, name)
 	}
+}
+
+// holdsUp reports whether an object is a claim that exists with a smaller request. expand gives it the new request. Its
+// other fields, such as its volume, stay as the simulation has made them.
+func (s *storage) holdsUp(o eventlog.Object) bool {
+	claim, is := o.(*corev1.PersistentVolumeClaim)
+	if !is {
+		return false
+	}
+	key := [2]string{claim.Namespace, claim.Name}
+	was := s.claims[key]
+	if was == nil || was.UID != claim.UID || !workload.AsksForMore(was, claim) {
+		return false
+	}
+	s.growing[key] = claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	return true
+}
+
+// expand lets the claims grow whose request has grown, as the external resizer does, and returns the resulting inputs.
+// Only bound claims grow. One that the recorded cluster had bound earlier grows when it is bound here.
+func (s *storage) expand() (inputs []eventlog.Payload) {
+	keys := slices.SortedFunc(maps.Keys(s.growing), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, key := range keys {
+		claim, size := s.claims[key], s.growing[key]
+		pv := s.volumes[claim.Spec.VolumeName]
+		if pv == nil || !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted) {
+			continue
+		}
+		delete(s.growing, key)
+		if has := pv.Spec.Capacity[corev1.ResourceStorage]; has.Cmp(size) < 0 {
+			pv = pv.DeepCopy()
+			pv.Spec.Capacity[corev1.ResourceStorage] = size
+			s.remember(pv)
+			inputs = append(inputs, upserted(eventlog.PersistentVolumes, pv))
+		}
+		claim = claim.DeepCopy()
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = size
+		claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: pv.Spec.Capacity[corev1.ResourceStorage]}
+		s.remember(claim)
+		inputs = append(inputs, upserted(eventlog.PersistentVolumeClaims, claim))
+	}
+	return inputs
 }
 
 // bindAtOnce binds the claims that wait for no consumer, and returns the resulting inputs. Their class has the binding

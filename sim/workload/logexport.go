@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,7 +31,7 @@ import (
 //     runs as long as the last of these pods. Without a controller a pod is not made again: its replacement, if any, is
 //     in the log.
 //   - A claim that was bound is left out, since the next placement will bind it. So is a volume that was provisioned
-//     or bound for a claim that the log has seen unbound.
+//     or bound for a claim that the log has seen unbound. If the claim's request grows, it grows here, too.
 //   - A group that was deleted after its last member is deleted after its last member.
 func readLog(in *input, path string, rd io.Reader) error {
 	r := newRecording(in)
@@ -62,6 +63,9 @@ type recording struct {
 	members map[types.NamespacedName]int
 	// unbound are the claims that were seen unbound, by resource and name.
 	unbound map[[2]string]bool
+	// claims are the claims as last seen, by namespace and name, and classes the StorageClasses.
+	claims  map[[2]string]*corev1.PersistentVolumeClaim
+	classes map[string]*storagev1.StorageClass
 	// names are the UIDs of the pods that exist, by name.
 	names map[types.NamespacedName]types.UID
 	// open are the jobs that wait for the pod that their controller makes instead of one that was evicted or lost, the
@@ -92,6 +96,7 @@ func newRecording(in *input) *recording {
 	return &recording{
 		in: in, nodes: map[string]int{}, pods: map[types.UID]*recordedPod{},
 		members: map[types.NamespacedName]int{}, unbound: map[[2]string]bool{},
+		claims: map[[2]string]*corev1.PersistentVolumeClaim{}, classes: map[string]*storagev1.StorageClass{},
 		names: map[types.NamespacedName]types.UID{}, open: map[jobKey][]*recordedPod{},
 	}
 }
@@ -172,12 +177,18 @@ func (r *recording) upserted(at time.Duration, p *eventlog.Upserted) error {
 		return r.podUpserted(at, o)
 	case *corev1.PersistentVolumeClaim:
 		key := [2]string{o.Namespace, o.Name}
+		grew, err := r.requestGrew(o)
+		if err != nil {
+			return err
+		}
 		if o.Spec.VolumeName == "" {
 			r.unbound[key] = true
-		} else if r.unbound[key] {
+		} else if r.unbound[key] && !grew {
 			r.settled++
 			return nil
 		}
+	case *storagev1.StorageClass:
+		r.classes[o.Name] = o
 	case *corev1.PersistentVolume:
 		if ref := o.Spec.ClaimRef; ref != nil && r.unbound[[2]string{ref.Namespace, ref.Name}] {
 			r.settled++
@@ -389,6 +400,8 @@ func (r *recording) deleted(at time.Duration, p *eventlog.Deleted) {
 			r.in.nodes[i].Fails = max(at, r.in.nodes[i].Joins+1)
 		}
 		return
+	case eventlog.PersistentVolumeClaims:
+		delete(r.claims, [2]string{p.Namespace, p.Name})
 	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
 		if left, named := r.members[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; named && left == 0 {
 			return
