@@ -211,9 +211,8 @@ func (m *manifest) addReplicas(d *document, r *replicated) error {
 	if r.kind == deploymentKind {
 		if sets, pods := m.ownership.setsOf(r, selector); sets > 0 {
 			if pods != int64(count) {
-				m.in.note("%s asks for %d pods and its ReplicaSets in the file for %d: those of the ReplicaSets are "+
-					"made",
-					r, count, pods)
+				m.in.note("%s asks for %s and its ReplicaSets in the file for %d: those of the ReplicaSets are made",
+					r, counted(int(count), "pod", "pods"), pods)
 			}
 			return nil
 		}
@@ -224,7 +223,8 @@ func (m *manifest) addReplicas(d *document, r *replicated) error {
 	}
 	there := m.ownership.existing(r, selector)
 	if int64(there) > int64(count) {
-		m.in.note("%s asks for %d pods and has %d in the file: all of them are kept", r, count, there)
+		m.in.note("%s asks for %s and has %d in the file: all of them are kept", r,
+			counted(int(count), "pod", "pods"), there)
 	}
 	template, err := m.replicaPod(d, r, plan)
 	if err != nil {

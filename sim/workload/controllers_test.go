@@ -144,7 +144,7 @@ func TestReplicasArriveAndRunAsTheirAnnotationsSay(t *testing.T) {
 func TestJobsThatHaveEndedMakeNoPods(t *testing.T) {
 	_, w := parse(t, pod+podTail+"---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: "+
 		"{containers: [{name: c}]}}}\nstatus: {conditions: [{type: Complete, status: 'True'}]}\n")
-	if len(w.Pods) != 1 || len(w.Notes) != 1 || w.Notes[0] != "1 Jobs that have ended are left out" {
+	if len(w.Pods) != 1 || len(w.Notes) != 1 || w.Notes[0] != "1 Job that has ended is left out" {
 		t.Errorf("pods %v, notes %q", podNames(w), w.Notes)
 	}
 }

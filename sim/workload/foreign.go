@@ -19,7 +19,11 @@ const (
 	// Advice on kinds that make no pods themselves.
 	asTrainJobs = "leave it out: the pods are those of its TrainJobs"
 	asWorkflows = "leave it out: the pods are those of its Workflows"
-	asQuota     = "leave it out: queues and their quotas are not simulated, ResourceQuotas are"
+	asFlows     = "put a Job of Volcano into the file for each of its flows, with the annotation " +
+		"rollcall.dev/arrival where it waits for others"
+	asJobFlows   = "leave it out: the pods are those of its JobFlows"
+	asRayCluster = "put a RayCluster with its spec.rayClusterConfig as spec into the file instead"
+	asQuota      = "leave it out: queues and their quotas are not simulated, ResourceQuotas are"
 )
 
 // kindAdvice is the advice on an unsupported kind; "" is for any version and kind of a group.
@@ -38,6 +42,9 @@ var kindAdvice = map[schema.GroupKind]string{
 	{Group: "trainer.kubeflow.org", Kind: "TrainingRuntime"}:        asTrainJobs,
 	{Group: "trainer.kubeflow.org", Kind: "ClusterTrainingRuntime"}: asTrainJobs,
 	{Group: "ray.io"}:                                               asPods,
+	{Group: "ray.io", Kind: "RayService"}:                           asRayCluster,
+	{Group: "flow.volcano.sh", Kind: "JobFlow"}:                     asFlows,
+	{Group: "flow.volcano.sh", Kind: "JobTemplate"}:                 asJobFlows,
 	{Group: "sparkoperator.k8s.io"}:                                 asPods,
 	{Group: "argoproj.io"}:                                          asPods,
 	{Group: "argoproj.io", Kind: "WorkflowTemplate"}:                asWorkflows,

@@ -67,16 +67,20 @@ type podSet struct {
 	missing bool
 	// pod is the pattern of the pods' names. owner is the kind of their controller and the pattern of its name; the
 	// default is the object itself.
-	pod          string
-	ownerVersion string
-	owner        [2]string
+	pod   string
+	owner setOwner
 	// labels are patterns.
 	labels map[string]string
+	// init is the init container that the controller adds; nil for none.
+	init *initialiser
 	// apart says that the pods do not belong to the object's gang.
 	apart bool
 	// passed are fields below at without a meaning for a scheduler.
 	passed []string
 }
+
+// setOwner is the kind of the controller of a set's pods, with its version, and the pattern of its name.
+type setOwner struct{ version, kind, name string }
 
 // refusal is an unsupported field, unless it is empty or has one of the values of except, with | between them.
 type refusal struct{ path, except, advice string }
@@ -160,11 +164,11 @@ var podKinds = slices.Concat(kubeflowKinds(), rayKinds(), []podKind{
 		sets: []podSet{{
 			at: "spec.leaderWorkerTemplate", name: "leader", template: "leaderTemplate",
 			otherwise: "spec.leaderWorkerTemplate.workerTemplate", groups: "spec.replicas", pod: "$name-$group",
-			ownerVersion: "apps/v1", owner: [2]string{"StatefulSet", "$name"}, labels: leaderWorkerLabels,
+			owner: setOwner{"apps/v1", "StatefulSet", "$name"}, labels: leaderWorkerLabels,
 		}, {
 			at: "spec.leaderWorkerTemplate", name: "worker", template: "workerTemplate", groups: "spec.replicas",
 			count: "size", absent: 1, less: 1, first: 1, pod: "$name-$group-$index",
-			ownerVersion: "apps/v1", owner: [2]string{"StatefulSet", "$name-$group"}, labels: leaderWorkerLabels,
+			owner: setOwner{"apps/v1", "StatefulSet", "$name-$group"}, labels: leaderWorkerLabels,
 			passed: []string{"restartPolicy", "subGroupPolicy", "persistentVolumeClaimRetentionPolicy"},
 		}},
 		passed: []string{"spec.rolloutStrategy", "spec.networkConfig"},
@@ -227,7 +231,11 @@ func kubeflowKinds() []podKind {
 			if name == "Master" || name == "Chief" {
 				labels["training.kubeflow.org/job-role"] = "master"
 			}
-			sets = append(sets, kubeflowSet(k.specs, name, "$name-$set-$index", labels))
+			set := kubeflowSet(k.specs, name, "$name-$set-$index", labels)
+			if k.kind == "PyTorchJob" && name == "Worker" {
+				set.init = &waitForMaster
+			}
+			sets = append(sets, set)
 		}
 		kinds = append(kinds, kubeflowKind(k.kind, "v1", sets, k.passed))
 	}
@@ -235,8 +243,9 @@ func kubeflowKinds() []podKind {
 	launcher["training.kubeflow.org/job-role"], worker["training.kubeflow.org/job-role"] = "launcher", "worker"
 	workers := kubeflowSet("mpiReplicaSpecs", "Worker", "$name-worker-$index", worker)
 	first := kubeflowSet("mpiReplicaSpecs", "Launcher", "$name-launcher", launcher)
+	first.init = &deliverKubectl
 	second := kubeflowSet("mpiReplicaSpecs", "Launcher", "$name-launcher-?", launcher)
-	second.ownerVersion, second.owner = "batch/v1", [2]string{"Job", "$name-launcher"}
+	second.owner = setOwner{"batch/v1", "Job", "$name-launcher"}
 	optional := workers // the MPI operator has another default than the training operator
 	optional.absent = 0
 	passed := []string{"spec.slotsPerWorker", "spec.cleanPodPolicy"}
@@ -289,14 +298,14 @@ func rayKinds() []podKind {
 	for _, k := range []struct{ kind, spec string }{{"RayCluster", "spec"}, {"RayJob", "spec.rayClusterSpec"}} {
 		head := podSet{
 			at: k.spec + ".headGroupSpec", name: "headgroup", template: "template", pod: "$cluster-head-?",
-			ownerVersion: "ray.io/v1", owner: [2]string{"RayCluster", "$cluster"}, labels: rayLabels("head"),
+			owner: setOwner{"ray.io/v1", "RayCluster", "$cluster"}, labels: rayLabels("head"),
 			passed: []string{"headService", "enableIngress", "ingressOptions", "rayStartParams", "serviceType"},
 		}
 		workers := podSet{
 			at: k.spec + ".workerGroupSpecs[]", key: "groupName", template: "template", count: "replicas",
 			lowest: "minReplicas", highest: "maxReplicas", times: "numOfHosts", off: "suspend",
-			pod: "$cluster-$set-worker-?", ownerVersion: "ray.io/v1", owner: [2]string{"RayCluster", "$cluster"},
-			labels: rayLabels("worker"),
+			pod: "$cluster-$set-worker-?", owner: setOwner{"ray.io/v1", "RayCluster", "$cluster"},
+			labels: rayLabels("worker"), init: &waitForHead,
 			passed: []string{"rayStartParams", "scaleStrategy", "idleTimeoutSeconds", "priority"},
 		}
 		row := podKind{
@@ -328,7 +337,7 @@ func rayKinds() []podKind {
 func rayJob(row podKind) podKind {
 	row.sets = append(row.sets, podSet{
 		at: "spec", name: "submitter", template: "submitterPodTemplate", missing: true, only: "spec.submissionMode",
-		values: []string{"", "K8sJobMode"}, pod: "$name-?", ownerVersion: "batch/v1", owner: [2]string{"Job", "$name"},
+		values: []string{"", "K8sJobMode"}, pod: "$name-?", owner: setOwner{"batch/v1", "Job", "$name"},
 		apart: true,
 	})
 	for _, field := range []string{"backoffLimit", "metadata", "submitterConfig", "deletionStrategy", "entrypoint",
@@ -347,10 +356,7 @@ func rayJob(row podKind) podKind {
 	return row
 }
 
-// rayNodeType is the label that tells head and worker apart.
-const rayNodeType = "ray.io/node-type"
-
 func rayLabels(node string) map[string]string {
-	return map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "$cluster", rayNodeType: node,
+	return map[string]string{"ray.io/is-ray-node": "yes", "ray.io/cluster": "$cluster", "ray.io/node-type": node,
 		"ray.io/group": "$set"}
 }

@@ -112,17 +112,18 @@ func (m *manifest) finish() error {
 	m.admission.note()
 	in.noteUnbindable()
 	if m.ended > 0 {
-		in.note("%d pods that have ended are left out", m.ended)
+		in.note("%s left out", counted(m.ended, "pod that has ended is", "pods that have ended are"))
 	}
 	if m.deleted > 0 {
-		in.note("%d pods that are being deleted are gone after their grace periods", m.deleted)
+		in.note("%s", counted(m.deleted, "pod that is being deleted is gone after its grace period",
+			"pods that are being deleted are gone after their grace periods"))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.endedOwners)) {
-		in.note("%d %ss that have ended are left out", m.endedOwners[kind], kind)
+		in.note("%s left out", counted(m.endedOwners[kind], kind+" that has ended is", kind+"s that have ended are"))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.suspended)) {
-		in.note("%d %ss that are suspended make no pods: those of one that is resumed come with suspend: false at %s",
-			m.suspended[kind], kind, ArrivalAnnotation)
+		in.note("%s: those of one that is resumed come with suspend: false at %s", counted(m.suspended[kind],
+			kind+" that is suspended makes no pods", kind+"s that are suspended make no pods"), ArrivalAnnotation)
 	}
 	m.dropped.note(in)
 	return nil

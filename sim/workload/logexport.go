@@ -104,17 +104,20 @@ func newRecording(in *input) *recording {
 // finish adds the notes.
 func (r *recording) finish() {
 	if r.replaced > 0 {
-		r.in.note("%d pods came instead of pods that were evicted or lost: each is one job with the pod before it",
-			r.replaced)
+		r.in.note("%s", counted(r.replaced, "pod came instead of one that was evicted or lost: both are one job",
+			"pods came instead of pods that were evicted or lost: each is one job with the pod before it"))
 	}
 	if r.lost > 0 {
-		r.in.note("%d pods were lost with their node: they are taken to have run their time by then", r.lost)
+		r.in.note("%s time by then", counted(r.lost, "pod was lost with its node: it is taken to have run its",
+			"pods were lost with their node: they are taken to have run their"))
 	}
 	if r.evicted > 0 {
-		r.in.note("%d pods were evicted: they are taken to have run their time by then", r.evicted)
+		r.in.note("%s time by then", counted(r.evicted, "pod was evicted: it is taken to have run its",
+			"pods were evicted: they are taken to have run their"))
 	}
 	if r.settled > 0 {
-		r.in.note("%d changes of claims and volumes that placements had caused are left out", r.settled)
+		r.in.note("%s left out", counted(r.settled, "change of a claim or volume that a placement had caused is",
+			"changes of claims and volumes that placements had caused are"))
 	}
 }
 

@@ -75,7 +75,7 @@ node n1 from 0s to 12s
 pod member arrives 2s runs 4s deadline 0s updates 0
 pod gated arrives 3s runs 0s deadline 13s updates 1
 pod there arrives 4s runs 8s deadline 0s updates 0
-1 pods were lost with their node: they are taken to have run their time by then
+1 pod was lost with its node: it is taken to have run its time by then
 2 changes of claims and volumes that placements had caused are left out`)
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
@@ -199,8 +199,8 @@ func TestAJobOfARecordingIsOnePlan(t *testing.T) {
 a runs 20s, fails true, replaced false
 b runs 58s, fails false, replaced true
   40s requests 2
-1 pods came instead of pods that were evicted or lost: each is one job with the pod before it
-1 pods were lost with their node: they are taken to have run their time by then`)
+1 pod came instead of one that was evicted or lost: both are one job
+1 pod was lost with its node: it is taken to have run its time by then`)
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}

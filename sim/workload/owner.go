@@ -398,8 +398,8 @@ func (m *manifest) podOf(d *document, o *podOwner, s *sizedSet, template *corev1
 			path, name, o)
 	}
 	gang.join(s, pod, o.names(s.name, 0, s.first))
-	if s.labels[rayNodeType] == "worker" {
-		pod.Spec.InitContainers = append(slices.Clip(pod.Spec.InitContainers), waiter(&pod.Spec))
+	if i := s.init; i != nil && (i.beside == "" || o.at(i.beside) != nil) {
+		pod.Spec.InitContainers = append(slices.Clip(pod.Spec.InitContainers), i.container(&pod.Spec))
 	}
 	setDefaults(pod)
 	own, err := d.times(s.template, template.Annotations, memberAnnotations(pod), DurationAnnotation)
@@ -415,8 +415,8 @@ func (m *manifest) podOf(d *document, o *podOwner, s *sizedSet, template *corev1
 // reference is the owner reference with which the pods of a set name their controller.
 func (o *podOwner) reference(s *sizedSet, names *strings.Replacer) metav1.OwnerReference {
 	version, kind, name, uid := o.version, o.row.kind.Kind, o.meta.Name, o.meta.UID
-	if s.ownerVersion != "" && (s.owner[0] != kind || s.owner[1] != "$cluster") {
-		version, kind, name, uid = s.ownerVersion, s.owner[0], names.Replace(s.owner[1]), ""
+	if s.owner.version != "" && (s.owner.kind != kind || s.owner.name != "$cluster") {
+		version, kind, name, uid = s.owner.version, s.owner.kind, names.Replace(s.owner.name), ""
 	}
 	gvk := schema.FromAPIVersionAndKind(version, kind)
 	if uid == "" {

@@ -173,24 +173,53 @@ func submitter() *corev1.PodTemplateSpec {
 	}}
 }
 
-// waiter is the init container with which KubeRay makes a worker wait for its head. Resources that no container of the
-// pod asks for are left out: nodes that are given as a shape may not have them.
-func waiter(spec *corev1.PodSpec) corev1.Container {
-	list := corev1.ResourceList{}
-	for _, each := range []struct {
-		name   corev1.ResourceName
-		amount string
-	}{{corev1.ResourceCPU, "200m"}, {corev1.ResourceMemory, "256Mi"}} {
-		if slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
-			_, requested := c.Resources.Requests[each.name]
-			_, limited := c.Resources.Limits[each.name]
-			return requested || limited
-		}) {
-			list[each.name] = resource.MustParse(each.amount)
-		}
+// initialiser is an init container that a controller adds to pods of a set, for example to wait for another pod.
+type initialiser struct {
+	name string
+	// requests and limits are its amounts, by resource.
+	requests, limits map[corev1.ResourceName]string
+	// beside is the field of a set without which it is not added; "" for none.
+	beside string
+}
+
+// The init containers of KubeRay's workers, of PyTorchJobs' workers, and of the launcher of an MPIJob (v1). The last
+// two are the training operator's (pkg/controller.v1/pytorch/initcontainer.go, pkg/controller.v1/mpi/mpijob.go).
+var (
+	waitForHead = initialiser{name: "wait-gcs-ready",
+		requests: amounts("200m", "256Mi", ""), limits: amounts("200m", "256Mi", "")}
+	waitForMaster = initialiser{name: "init-pytorch", beside: "spec.pytorchReplicaSpecs.Master",
+		requests: amounts("50m", "10Mi", ""), limits: amounts("100m", "20Mi", "")}
+	deliverKubectl = initialiser{name: "kubectl-delivery",
+		requests: amounts("100m", "512Mi", "5Gi"), limits: amounts("100m", "512Mi", "5Gi")}
+)
+
+// amounts returns amounts of CPU, memory and ephemeral storage ("" for none).
+func amounts(cpu, memory, storage string) map[corev1.ResourceName]string {
+	list := map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}
+	if storage != "" {
+		list[corev1.ResourceEphemeralStorage] = storage
 	}
-	return corev1.Container{Name: "wait-gcs-ready",
-		Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}
+	return list
+}
+
+// container returns the init container for a pod. Resources that no container of the pod asks for are left out: nodes
+// that are given as a shape may not have them.
+func (i *initialiser) container(spec *corev1.PodSpec) corev1.Container {
+	list := func(of map[corev1.ResourceName]string) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for name, amount := range of { // any order: a map is filled
+			if slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+				_, requested := c.Resources.Requests[name]
+				_, limited := c.Resources.Limits[name]
+				return requested || limited
+			}) {
+				list[name] = resource.MustParse(amount)
+			}
+		}
+		return list
+	}
+	return corev1.Container{Name: i.name,
+		Resources: corev1.ResourceRequirements{Requests: list(i.requests), Limits: list(i.limits)}}
 }
 
 // mostMembers is the largest minimum.

@@ -439,8 +439,8 @@ kind: RayJob
 metadata: {name: a}
 status: {jobDeploymentStatus: Failed}
 `)
-	want := []string{"1 JobSets that have ended are left out", "1 RayJobs that have ended are left out",
-		"1 TFJobs that have ended are left out", "1 Volcano Jobs that have ended are left out"}
+	want := []string{"1 JobSet that has ended is left out", "1 RayJob that has ended is left out",
+		"1 TFJob that has ended is left out", "1 Volcano Job that has ended is left out"}
 	if len(w.Pods) != 1 || !slices.Equal(w.Notes, want) {
 		t.Errorf("pods %v, notes %q", podNames(w), w.Notes)
 	}
@@ -462,9 +462,9 @@ func TestSuspendedOwnersMakeNoPods(t *testing.T) {
 	}
 	_, w := parse(t, strings.Join(objects, "---\n"))
 	var want []string
-	for _, kinds := range []string{"1 CronJobs", "2 Jobs", "1 JobSets", "1 PyTorchJobs", "1 RayJobs"} {
-		want = append(want, kinds+" that are suspended make no pods: those of one that is resumed come with suspend: "+
-			"false at rollcall.dev/arrival")
+	const a, all = " that is suspended makes", " that are suspended make"
+	for _, n := range []string{"1 CronJob" + a, "2 Jobs" + all, "1 JobSet" + a, "1 PyTorchJob" + a, "1 RayJob" + a} {
+		want = append(want, n+" no pods: those of one that is resumed come with suspend: false at rollcall.dev/arrival")
 	}
 	if len(w.Pods) != 1 || !slices.Equal(w.Notes, want) {
 		t.Errorf("pods %v, notes %q", podNames(w), w.Notes)

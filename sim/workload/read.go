@@ -107,7 +107,7 @@ func (s Sources) Workload() (*Workload, error) {
 		return nil, &InputError{Path: s.String(), Err: errors.New(why)}
 	}
 	if n := len(in.nodes); n > 0 {
-		in.note("%s holds %d nodes, which are not part of the workload", s, n)
+		in.note("%s holds %s not part of the workload", s, counted(n, "node, which is", "nodes, which are"))
 	}
 	return &in.workload, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -227,4 +228,12 @@ func (r *reader) read(path string, data io.Reader) error {
 		return err
 	}
 	return format.documents(path, all, r.manifest.add)
+}
+
+// counted returns a number and its words, for one or for several.
+func counted(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + several
 }

@@ -95,10 +95,12 @@ func readSWF(in *input, path string, r io.Reader) error {
 		in.addGang(job, template, declared.of(wholeSeconds(job.declared)))
 	}
 	if cancelled > 0 {
-		in.note("%d jobs that were cancelled before they ran are left out", cancelled)
+		in.note("%s left out", counted(cancelled, "job that was cancelled before it ran is",
+			"jobs that were cancelled before they ran are"))
 	}
 	if parts > 0 {
-		in.note("%d lines that tell of parts of a job are left out", parts)
+		in.note("%s left out", counted(parts, "line that tells of a part of a job is",
+			"lines that tell of parts of a job are"))
 	}
 	return nil
 }

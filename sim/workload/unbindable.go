@@ -38,7 +38,7 @@ func (in *input) noteUnbindable() {
 		}
 	}
 	if n > mostUnbindable {
-		in.note("%d claims more can never be bound", n-mostUnbindable)
+		in.note("%s can never be bound", counted(n-mostUnbindable, "more claim", "more claims"))
 	}
 	in.noteMissing(claims)
 }
@@ -71,7 +71,7 @@ func (in *input) noteMissing(claims []*corev1.PersistentVolumeClaim) {
 		}
 	}
 	if n > mostUnbindable {
-		in.note("%d claims more are not in the files", n-mostUnbindable)
+		in.note("%s not in the files", counted(n-mostUnbindable, "more claim is", "more claims are"))
 	}
 }
 
