@@ -57,7 +57,8 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	stderr := root.ErrOrStderr()
 	err := root.ExecuteContext(ctx)
 	switch {
-	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules), errors.Is(err, errViolated):
+	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules), errors.Is(err, errViolated),
+		errors.Is(err, errDiffers):
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		sayf(stderr, "rollcall: interrupted: %v\n", plainLines(err.Error()))
 	default:
@@ -82,7 +83,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errDiverged):
+	case errors.Is(err, errDiverged), errors.Is(err, errDiffers):
 		return exitDiverged
 	case errors.Is(err, errOtherRules):
 		return exitRules

@@ -139,11 +139,11 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		"log prove":      {reads, []string{s.log, "--seq", "5", "--checkpoint", s.file("signed")}},
 		// The last one, since it changes the log.
 		"log archive": {decides, []string{s.log, "--before", s.at(95), "--to", moved}},
-		// TestARunIsGivenThePluginsOfItsProgram: it needs a cluster.
-		"run": {needs: nothing},
+		"run":         {needs: nothing}, // TestARunIsGivenThePluginsOfItsProgram: it needs a cluster
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
 		"log trim":  {needs: nothing},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
+		"diff": {decides, []string{s.log, s.log}},
 		"demo": {needs: nothing}, "bench": {needs: nothing}, "bench log": {needs: nothing}, // their own configuration
 		"version": {needs: nothing},
 	}

@@ -66,6 +66,7 @@ func TestScripts(t *testing.T) {
 			"jumps":     jumps,
 			"tampered":  tampered,
 			"figures":   figures,
+			"differs":   differs,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "queue-policies" {
