@@ -131,6 +131,6 @@ func KeptBack(m *scheduler.Machine, g *cluster.Group) (code answer.Code, words s
 	return code, words
 }
 
-// Learn adds the names that an entry tells about the pods for which of returns true: their UIDs and nodes. Of a
-// preemption it adds the key of the results of its evictions.
+// Learn adds the names that an entry tells about the pods for which of returns true: their UIDs and nodes, and the key
+// under which the results of their evictions are.
 func Learn(e eventlog.Entry, to *history.Names, of func(*v1.Pod) bool) { learn(e, to, of) }

@@ -177,8 +177,8 @@ func (l *Log) Locate(ctx context.Context, b Bound) (p Point, err error) {
 	return p, nil
 }
 
-// FirstSince returns the first entry whose time is not before t, the one behind the last entry if there is none. Without
-// an index it reads a few entries: times never go back.
+// FirstSince returns the first entry whose time is not before t. It is the one behind the last entry if there is none.
+// Without an index a few entries are read: times never go back.
 func (l *Log) FirstSince(ctx context.Context, t eventlog.Time) (uint64, error) {
 	first := max(1, l.source.First())
 	if x := l.indexFor(ctx, Query{Since: t}); x != nil {

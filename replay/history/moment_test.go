@@ -73,7 +73,7 @@ func TestAMomentIsAnEntryOrATime(t *testing.T) {
 	}
 }
 
-// TestTheFirstEntrySinceATimeIsTheOneThatReadingAllFinds compares the search with every entry, with and without an index.
+// TestTheFirstEntrySinceATimeIsTheOneThatReadingAllFinds compares the search with every entry.
 func TestTheFirstEntrySinceATimeIsTheOneThatReadingAllFinds(t *testing.T) {
 	r := replaytest.Record(t, 50)
 	all := naive(t, r)
