@@ -83,8 +83,11 @@ func ParseKind(name string) (Kind, error) {
 // ofNode reports whether it is a kind of event of a node.
 func (k Kind) ofNode() bool { return strings.HasPrefix(string(k), "Node") }
 
-// maxNames is the number of pods and of nodes that an event names.
-const maxNames = 20
+// maxNames and maxNodes are the numbers of pods and of nodes that an event names.
+const (
+	maxNames = 20
+	maxNodes = 100
+)
 
 // An Event is one event, or several equal ones that were folded.
 type Event struct {
@@ -102,7 +105,8 @@ type Event struct {
 	Pod       string `json:"pod,omitempty"`
 	// Node is the node of an event of one node.
 	Node string `json:"node,omitempty"`
-	// Pods counts the pods, and Names are the first of them, at most 20. So are Nodes the first of NumNodes.
+	// Pods counts the pods, and Names are the first of them, at most 20. Nodes are the first of
+	// NumNodes, at most 100.
 	Pods     int      `json:"pods,omitempty"`
 	Names    []string `json:"names,omitempty"`
 	NumNodes int      `json:"numNodes,omitempty"`
@@ -181,5 +185,5 @@ func (e *Event) addNode(node string) {
 	}
 	e.nodesAll = slices.Insert(e.nodesAll, i, node)
 	e.NumNodes = len(e.nodesAll)
-	e.Nodes = e.nodesAll[:min(maxNames, len(e.nodesAll))]
+	e.Nodes = e.nodesAll[:min(maxNodes, len(e.nodesAll))]
 }
