@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -174,6 +175,31 @@ func (l *Log) Locate(ctx context.Context, b Bound) (p Point, err error) {
 		l.progress(e.Seq)
 	}
 	return p, nil
+}
+
+// FirstSince returns the first entry whose time is not before t. It is the one behind the last entry if there is none.
+// Without an index a few entries are read: times never go back.
+func (l *Log) FirstSince(ctx context.Context, t eventlog.Time) (uint64, error) {
+	first := max(1, l.source.First())
+	if x := l.indexFor(ctx, Query{Since: t}); x != nil {
+		before, err := x.Until(ctx, t-1)
+		return max(first, before+1), err
+	}
+	last, err := l.source.Last()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	n := sort.Search(int(max(first, last+1)-first), func(i int) bool {
+		for e, err := range l.source.Read(ctx, first+uint64(i)) {
+			if err != nil {
+				failed = err
+			}
+			return err != nil || e.Time >= t
+		}
+		return true
+	})
+	return first + uint64(n), failed
 }
 
 // span returns the times of the first and the last entry that can be read.

@@ -3,6 +3,7 @@ package history_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 	"github.com/rollcall-sched/rollcall/replay/history"
+	"github.com/rollcall-sched/rollcall/replay/replaytest"
 )
 
 func TestAMomentIsAnEntryOrATime(t *testing.T) {
@@ -67,6 +69,26 @@ func TestAMomentIsAnEntryOrATime(t *testing.T) {
 		"-0s"} {
 		if m, err := history.ParseMoment(text); err == nil {
 			t.Errorf("%q is taken for %+v", text, m)
+		}
+	}
+}
+
+// TestTheFirstEntrySinceATimeIsTheOneThatReadingAllFinds compares the search with every entry.
+func TestTheFirstEntrySinceATimeIsTheOneThatReadingAllFinds(t *testing.T) {
+	r := replaytest.Record(t, 50)
+	all := naive(t, r)
+	for i, source := range sources(t, r) {
+		log := history.New(source, history.Options{})
+		for _, e := range all {
+			for _, at := range []eventlog.Time{e.Time, e.Time + 1} {
+				want := r.Last + 1
+				if j := slices.IndexFunc(all, func(o eventlog.Entry) bool { return o.Time >= at }); j >= 0 {
+					want = all[j].Seq
+				}
+				if got, err := log.FirstSince(t.Context(), at); err != nil || got != want {
+					t.Fatalf("source %d: the first entry since %v is %d (%v), want %d", i, at, got, err, want)
+				}
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rollcall-sched/rollcall/internal/termwidth/pty"
+	"github.com/rollcall-sched/rollcall/test/incident"
 )
 
 // onTerminal runs a command whose outputs are a terminal, and returns the text that the terminal got.
@@ -52,6 +53,7 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 		"explain LOG pod mistyped", "explain LOG pod mistyped --trace", "explain LOG pod llama-0 --trace --all-nodes",
 		"explain LOG gang llama", "explain LOG gang wide --at 2026-01-01T00:20:00Z", "explain LOG gang wide",
 		"explain", "explain LOG job a/b", "explain LOG pod no-such-pod", "simulate --nodez 1", "replay /no/such/log",
+		"events LOG", "events LOG --kind Explosion", "events LOG --gang no-such-gang",
 	} {
 		file := filepath.Join(t.TempDir(), fmt.Sprint(i))
 		args := strings.Fields(strings.NewReplacer("LOG", demo, "SWF", swf, "NEW", file).Replace(line))
@@ -69,6 +71,20 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", line, columns), func(t *testing.T) { wantFits(t, columns, shown) })
 		}
 	}
+}
+
+// TestEventsOfTheIncidentFitTheTerminal has longer names, and failures with several reasons.
+func TestEventsOfTheIncidentFitTheTerminal(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	world, log := t.TempDir(), filepath.Join(t.TempDir(), "incident.db")
+	must(t, incident.Write(world))
+	rollcall(t, "simulate", "--nodes", filepath.Join(world, "nodes.yaml"), "--workload",
+		filepath.Join(world, "workload.yaml"), "--log", log)
+	shown := onTerminal(t, 80, "events", log)
+	if n := strings.Count(shown, "\n"); n < 300 {
+		t.Errorf("there are %d lines", n)
+	}
+	wantFits(t, 80, shown)
 }
 
 // TestAPipeGetsWholeTables compares the longest table of an explanation with the one on a terminal.
