@@ -39,7 +39,7 @@ type Rules struct {
 //
 // A rule of which rows differ asks Machine.Behaviour, in the code that follows the rule.
 var Behaviours = []Rules{
-	{Number: 10, Plugins: "v1.37.0", Kept: true, Changed: []string{"The first rules that a release keeps."}},
+	{Number: 10, Plugins: "v1.37.2", Kept: true, Changed: []string{"The first rules that a release keeps."}},
 }
 
 // BehaviourError says that an epoch, or the state in a snapshot, has a behaviour that this version does not know.

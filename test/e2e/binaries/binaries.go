@@ -37,7 +37,7 @@ const (
 var ErrNotDownloaded = errors.New("its modules cannot be downloaded")
 
 // kubernetesVersion is the version that the programs of Kubernetes report.
-const kubernetesVersion = "v1.37.0"
+const kubernetesVersion = "v1.37.2"
 
 // once is the build of a program, of which each process makes one: its tests are all of the same program.
 type once struct {

@@ -202,7 +202,7 @@ func (n *Nodes) node(i int) *v1.Node {
 				condition(v1.NodeReady, v1.ConditionTrue, "KubeletReady"),
 			},
 			NodeInfo: v1.NodeSystemInfo{
-				KubeletVersion: "v1.37.0", ContainerRuntimeVersion: "none://0",
+				KubeletVersion: "v1.37.2", ContainerRuntimeVersion: "none://0",
 				OperatingSystem: "linux", Architecture: "amd64",
 			},
 		},
