@@ -69,6 +69,12 @@ func TestScripts(t *testing.T) {
 			"jumps":     jumps,
 			"tampered":  tampered,
 			"figures":   figures,
+			// Questions about the incident: get.txt, explain_node.txt.
+			"pendings": pendings,
+			"died":     died,
+			"evicted":  evicted,
+			"victimof": victimof,
+			"wrong":    wrong,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "queue-policies" {
