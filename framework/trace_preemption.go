@@ -5,7 +5,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PreemptionTrace has what a search for pods to evict found.
+// PreemptionTrace has the results of a search for pods to evict.
 type PreemptionTrace struct {
 	// Possible are the pods that the preemptor may preempt on the nodes that were searched, the least important first.
 	Possible []types.UID

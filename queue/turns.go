@@ -8,7 +8,7 @@ import (
 // InOrder returns the entities that have members without a node, in the order of their turns. The ones in flight come
 // first. The others follow by their lanes and the order of the queue, whether or not they can be attempted now. Gated
 // ones come last, by key.
-func (q *Queue) InOrder() []*Entity {
+func InOrder(q *Queue) []*Entity {
 	all := slices.DeleteFunc(q.All(), func(e *Entity) bool { return e.state == Placed })
 	rank := func(e *Entity) int {
 		switch e.state {
@@ -30,10 +30,10 @@ func (q *Queue) InOrder() []*Entity {
 
 // NumAhead returns the number of entities that Ahead returns, for each active entity. It costs about as much as one
 // call of Ahead.
-func (q *Queue) NumAhead() map[Key]int {
+func NumAhead(q *Queue) map[Key]int {
 	ahead := map[Key]int{}
 	turn := len(q.flight)
-	for _, e := range q.InOrder() {
+	for _, e := range InOrder(q) {
 		if e.state == Active {
 			ahead[e.key] = turn
 			turn++
@@ -56,7 +56,7 @@ func (q *Queue) NumAhead() map[Key]int {
 }
 
 // LaneOf returns the name of the lane that an entity belongs to; "" if it belongs to none.
-func (q *Queue) LaneOf(e *Entity) string {
+func LaneOf(q *Queue, e *Entity) string {
 	if q.lanes.byProfile[e.profile] == nil {
 		return ""
 	}

@@ -30,7 +30,7 @@ type Trial struct {
 // Trial prepares a trial of the pod's entity. It returns nil if the pod is not in the queue, or if its entity is in
 // flight or has no member left to attempt. It costs as much as encoding the state and restoring it.
 func (m *Machine) Trial(uid types.UID) (*Trial, error) {
-	return m.Trials().Of(uid)
+	return TrialsOf(m).Next(uid)
 }
 
 // Trials makes trials of several entities in one state, one after the other. They share a copy of the Machine as long
@@ -41,11 +41,11 @@ type Trials struct {
 	last *Trial   // on the copy
 }
 
-// Trials returns trials in the present state. The Machine must not change while they are in use.
-func (m *Machine) Trials() *Trials { return &Trials{of: m} }
+// TrialsOf returns trials in the present state. The Machine must not change while they are in use.
+func TrialsOf(m *Machine) *Trials { return &Trials{of: m} }
 
-// Of prepares a trial of the pod's entity, as Machine.Trial does. The trial before must not be used any more.
-func (t *Trials) Of(uid types.UID) (*Trial, error) {
+// Next prepares a trial of the pod's entity, as Machine.Trial does. The trial before must not be used any more.
+func (t *Trials) Next(uid types.UID) (*Trial, error) {
 	if e := t.of.queue.Find(uid); e == nil || e.State() == queue.InFlight || e.Next() == nil {
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func (t *Trials) Of(uid types.UID) (*Trial, error) {
 		t.copy = nil
 	}
 	if t.copy == nil {
-		own, err := t.of.copyForTrial()
+		own, err := copyForTrial(t.of)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (t *Trials) Of(uid types.UID) (*Trial, error) {
 }
 
 // copyForTrial returns a Machine with the same state. It records no events, and asks no HTTP extenders.
-func (m *Machine) copyForTrial() (*Machine, error) {
+func copyForTrial(m *Machine) (*Machine, error) {
 	state, err := m.AppendState(nil)
 	if err != nil {
 		return nil, err

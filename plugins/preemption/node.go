@@ -195,7 +195,7 @@ func (p *Preemption) candidates(
 			break
 		}
 	}
-	p.tracePod(state, pod, nodes[:tried], out)
+	tracePod(p, state, pod, nodes[:tried], out)
 	return out, err
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// What a search found, for people to read.
+// The results of searches, for people to read.
 
 // tracePod records the search for a single pod: the nodes that were tried, and the candidates among them.
-func (p *Preemption) tracePod(state fwk.CycleState, pod *v1.Pod, tried []fwk.NodeInfo, found []candidate) {
+func tracePod(p *Preemption, state fwk.CycleState, pod *v1.Pod, tried []fwk.NodeInfo, found []candidate) {
 	trace := framework.TraceOf(state)
 	if trace == nil {
 		return

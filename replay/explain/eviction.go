@@ -31,14 +31,15 @@ type NotEvictedError struct {
 
 // Error implements error.
 func (e *NotEvictedError) Error() string {
-	return fmt.Sprintf("no decision evicts pod %s up to %s: \"explain LOG pod %s\" tells what became of it", e.Pod, e.At,
-		e.Pod)
+	return fmt.Sprintf("no decision evicts pod %s up to %s: \"explain LOG pod %s\" tells what became of it", e.Pod,
+		e.At, e.Pod)
 }
 
 // Eviction explains the last eviction of a pod up to a point of the log. It makes the decision again on the state
 // before it, to tell which other pods might have been evicted. The error is a *NotFoundError if the log has no such
 // pod, and a *NotEvictedError if no decision evicts it. Other errors are about reading the log.
-func Eviction(ctx context.Context, log *history.Log, namespace, name string, opts Options) (*answer.PodEviction, error) {
+func Eviction(ctx context.Context, log *history.Log, namespace, name string,
+	opts Options) (*answer.PodEviction, error) {
 	at, err := log.Locate(ctx, opts.bound())
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func Eviction(ctx context.Context, log *history.Log, namespace, name string, opt
 	}
 	switch {
 	case len(s.uids) == 0:
-		// The search for names, and for a later first entry, is that of the answer about the pod.
+		// The answer about the pod searches for a later first entry, and for similar names.
 		if _, err := Pod(ctx, log, namespace, name, opts); err != nil {
 			return nil, err
 		}
@@ -158,8 +159,8 @@ func (s *evictionScan) explain(m *scheduler.Machine, opts *Options) (*answer.Pod
 	}
 	if d.Outcome == eventlog.Evicted {
 		x.Kind = "EvictedWithGang"
-		x.Message = fmt.Sprintf("was evicted at %s (entry %d) with the rest of its gang %s: %s", s.by.at.Time, s.by.at.Seq,
-			x.Group, whyEvicted(d))
+		x.Message = fmt.Sprintf("was evicted at %s (entry %d) with the rest of its gang %s: %s", s.by.at.Time,
+			s.by.at.Seq, x.Group, whyEvicted(d))
 		x.Rule = "the gang evicts all members when it has fallen below its minimum: no other pod was possible"
 		return x, nil
 	}
@@ -260,7 +261,7 @@ func (e *evictionSearch) option(o *framework.PreemptionOption, chosen map[types.
 	return x
 }
 
-// ruleOf says by which rule the pod was evicted, and why it and not another one.
+// ruleOf says which rule allowed the eviction, and why this pod was taken.
 func ruleOf(x *answer.PodEviction) string {
 	by := &x.Preemption.By
 	text := fmt.Sprintf("a pod may be preempted for one of a higher priority: %d is below %d",
@@ -290,8 +291,8 @@ func ruleOf(x *answer.PodEviction) string {
 	text += ": of a node's pods the least important that are enough"
 	if len(nodes) > 0 {
 		shown := nodes[:min(3, len(nodes))]
-		text += fmt.Sprintf("; %s would have had room as well (%s), where the victims violate more budgets, or are more "+
-			"important, more, or younger", phrase.Count(int64(len(nodes)), "node", "nodes"), strings.Join(shown, ", "))
+		text += fmt.Sprintf("; %s would have had room as well (%s), where the victims violate more budgets, or are "+
+			"more important, more, or older", phrase.Count(int64(len(nodes)), "node", "nodes"), strings.Join(shown, ", "))
 	}
 	return text
 }

@@ -24,9 +24,9 @@ const (
 
 const gone = "Gone"
 
-// Node explains the state of a node at a point of the log: up, down or cordoned, its changes, and what became of the
-// pods that were on it when it went down. The error is a *NotFoundError if the log has no such node up to there. Other
-// errors are about reading the log.
+// Node explains the state of a node at a point of the log: up, down or cordoned. It tells the node's changes, and the
+// fates of the pods that were on it when it went down. The error is a *NotFoundError if the log has no such node up to
+// there. Other errors are about reading the log.
 func Node(ctx context.Context, log *history.Log, name string, opts Options) (*answer.Node, error) {
 	at, err := log.Locate(ctx, opts.bound())
 	if err != nil {
@@ -40,8 +40,8 @@ func Node(ctx context.Context, log *history.Log, name string, opts Options) (*an
 	if err != nil {
 		return nil, err
 	}
-	x := &answer.Node{Node: name, At: answer.Point{Seq: m.Seq(), Time: answer.Instant(m.Now())}, Pods: []answer.NodePod{},
-		Changes: []answer.NodeChange{}, Episodes: []answer.NodeEpisode{}}
+	x := &answer.Node{Node: name, At: answer.Point{Seq: m.Seq(), Time: answer.Instant(m.Now())},
+		Pods: []answer.NodePod{}, Changes: []answer.NodeChange{}, Episodes: []answer.NodeEpisode{}}
 	n := &nodeHistory{ctx: ctx, log: log, x: x}
 	if base > 0 {
 		x.KnownFrom = base + 1
@@ -115,8 +115,8 @@ type episodeSpan struct{ from, to int }
 
 // read reads the entries that bring the node or take it away.
 func (n *nodeHistory) read(base uint64) error {
-	query := history.Query{From: base + 1, To: history.Bound{Seq: n.x.At.Seq}, Keys: []index.Key{index.Node(n.x.Node)},
-		Kinds: []eventlog.Kind{eventlog.KindUpserted, eventlog.KindDeleted}}
+	query := history.Query{From: base + 1, To: history.Bound{Seq: n.x.At.Seq},
+		Keys: []index.Key{index.Node(n.x.Node)}, Kinds: []eventlog.Kind{eventlog.KindUpserted, eventlog.KindDeleted}}
 	for e, err := range n.log.Entries(n.ctx, query) {
 		if err != nil {
 			return err
@@ -244,8 +244,8 @@ func worstOf(changes []answer.NodeChange) string {
 
 // message says how the node is, and since when.
 func (n *nodeHistory) message() string {
-	words := map[string]string{gone: "is gone: its Node object was deleted", Ready: "is ready", NotReady: "is not ready",
-		Unreachable: "is unreachable", Tainted: "has a taint that evicts pods", Cordoned: "is cordoned"}
+	words := map[string]string{gone: "is gone: its Node object was deleted", Ready: "is ready",
+		NotReady: "is not ready", Unreachable: "is unreachable", Tainted: "has a taint that evicts pods", Cordoned: "is cordoned"}
 	var parts []string
 	for _, status := range n.x.Status {
 		if status != Ready || len(n.x.Status) == 1 {

@@ -26,7 +26,7 @@ const (
 	maxOverviewRecent  = 5
 
 	recentTime    = time.Hour // in which a preemption is recent
-	recentEntries = 20000     // the entries in which one is looked for at most
+	recentEntries = 20000     // the number of entries that are searched for one at most
 )
 
 // Overview says what is wrong at a point of the log.
@@ -173,8 +173,8 @@ func (o *overview) reserved() {
 	for _, r := range o.m.Reservations() {
 		key := holderOfEntity(r.Key)
 		name := phrase.Entity(key.kind, key.name)
-		o.add("Reservation", []string{key.name}, "rollcall get LOG queue", "room for %s is reserved on %s, for %s", name,
-			phrase.Count(int64(len(r.Places)), "node", "nodes"), answer.Instant(r.At))
+		o.add("Reservation", []string{key.name}, "rollcall get LOG queue", "room for %s is reserved on %s, for %s",
+			name, phrase.Count(int64(len(r.Places)), "node", "nodes"), answer.Instant(r.At))
 	}
 	for _, h := range o.m.BlockedLanes() {
 		key := holderOfEntity(h.Key)
@@ -220,7 +220,8 @@ func (o *overview) addPreemptions(found []recorded, names map[types.UID]string) 
 			by = "gang " + d.Namespace + "/" + d.Group
 		}
 		if len(found)-i > maxOverviewRecent {
-			o.add("Preemption", nil, "", "%s before in the last hour", phrase.Count(int64(i+1), "preemption", "preemptions"))
+			o.add("Preemption", nil, "", "%s before in the last hour",
+				phrase.Count(int64(i+1), "preemption", "preemptions"))
 			return
 		}
 		verb := "were preempted for"
@@ -235,6 +236,7 @@ func (o *overview) addPreemptions(found []recorded, names map[types.UID]string) 
 			command = "rollcall explain LOG eviction " + victim
 		}
 		o.add("Preemption", []string{strings.TrimPrefix(strings.TrimPrefix(by, "gang "), "pod ")}, command,
-			"%s %s %s at %s (entry %d)", phrase.Count(int64(len(d.Victims)), "pod", "pods"), verb, by, r.at.Time, r.at.Seq)
+			"%s %s %s at %s (entry %d)", phrase.Count(int64(len(d.Victims)), "pod", "pods"), verb, by, r.at.Time,
+			r.at.Seq)
 	}
 }

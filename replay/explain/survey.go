@@ -39,11 +39,11 @@ func NewSurvey(m *scheduler.Machine) *Survey {
 	s := &Survey{
 		r: &rerun{reading: &reading{opts: &Options{}}, at: at, machine: m, done: map[uint64]*answer.Decision{}},
 
-		trials: m.Trials(), tried: map[queue.Key]*verdict{}, places: map[queue.Key]int{},
+		trials: scheduler.TrialsOf(m), tried: map[queue.Key]*verdict{}, places: map[queue.Key]int{},
 		offers: map[v1.ResourceName]offer{},
 	}
 	if q := m.Queue(); q != nil {
-		s.turns, s.ahead = q.InOrder(), q.NumAhead()
+		s.turns, s.ahead = queue.InOrder(q), queue.NumAhead(q)
 	}
 	for i, e := range s.turns {
 		s.places[e.Key()] = i + 1

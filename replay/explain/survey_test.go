@@ -14,9 +14,9 @@ import (
 	"github.com/rollcall-sched/rollcall/test/transcripts"
 )
 
-// A Survey says of every entity what explain says of it, as far as a state has it: it shares one copy of the state among
-// all trials, and explain makes one for each.
-func TestASurveySaysOfEveryEntityWhatExplainSays(t *testing.T) {
+// A Survey agrees with explain about every entity, as far as a state has the answer. It shares one copy of the state
+// among all trials, and explain makes one for each.
+func TestASurveyAgreesWithExplain(t *testing.T) {
 	compared := map[answer.Code]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		s := transcripts.New(rt)
@@ -73,8 +73,8 @@ func (c *surveyed) compare() {
 		}
 		g := m.Cluster().Gangs().Named(name.Namespace, name.Name)
 		stage, _ := c.survey.Gang(g)
-		if want := strings.NewReplacer("Preempted", "BelowMinimum", "Evicted", "BelowMinimum").Replace(x.Stage); stage !=
-			want {
+		want := strings.NewReplacer("Preempted", "BelowMinimum", "Evicted", "BelowMinimum").Replace(x.Stage)
+		if stage != want {
 			c.t.Fatalf("the stage of %s at entry %d is %s, and %s by explain", name, c.at, stage, x.Stage)
 		}
 		c.reason("gang "+name.String(), pending, x.Reason, x.Queue)
@@ -113,7 +113,8 @@ func (c *surveyed) reason(entity string, pending map[string]*answer.Pending, x *
 		}
 	}
 	if row.Code != want || row.Evicts != evicts || row.Why == "" {
-		c.t.Fatalf("%s at entry %d is %+v, and by explain %s (%s, evicts %d)", entity, c.at, row, want, x.Message, evicts)
+		c.t.Fatalf("%s at entry %d is %+v, and by explain %s (%s, evicts %d)", entity, c.at, row, want, x.Message,
+			evicts)
 	}
 	if x.Now != nil && len(x.Now.Shortfall) > 0 && x.Now.Shortfall[0].NeverFits() && row.Never == "" {
 		c.t.Fatalf("%s at entry %d may be placed some day, and by explain it %s", entity, c.at, x.Now.Message)

@@ -35,7 +35,7 @@ func (s *Survey) trial(e *queue.Entity) (*verdict, error) {
 	if next == nil {
 		return nil, nil
 	}
-	t, err := s.trials.Of(next.UID)
+	t, err := s.trials.Next(next.UID)
 	if err != nil || t == nil {
 		return nil, err
 	}

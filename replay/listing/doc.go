@@ -4,7 +4,7 @@
 //	list, err := listing.Get(ctx, log, "pending", listing.Options{At: bound}) // log is a *history.Log
 //	err = list.WriteText(w, false)
 //
-// Reasons, codes and amounts are those of package explain: an explain.Survey answers for all entities of one state. The
+// Package explain gives the reasons, codes and amounts: an explain.Survey answers for all entities of one state. The
 // package owns the choice of rows and columns, and their forms as text, JSON and CSV. It reads the state at one entry,
 // and of nodes that are cordoned or tainted also the earlier entries about them. It never decides anything, and never
 // opens a log.

@@ -19,10 +19,10 @@ type Gang struct {
 	Assigned  int `json:"assigned"`
 	Leaving   int `json:"leaving"`
 	EndedWell int `json:"endedWell"`
-	// Stage is as answer.Group has it, but for Preempted and Evicted: these are BelowMinimum, because the state does not
-	// have the reason.
+	// Stage is as answer.Group has it. Preempted and Evicted are BelowMinimum, because the state does not have the
+	// cause.
 	Stage string `json:"stage"`
-	// Reason is why it, or a member beyond its minimum, is pending; nil if none is.
+	// Reason is the reason why it, or a member beyond its minimum, is pending; nil if none is.
 	Reason *answer.Standing `json:"reason,omitempty"`
 	// Composite is the CompositePodGroup (namespace/name) that it is admitted in, "" for none.
 	Composite string `json:"composite,omitempty"`

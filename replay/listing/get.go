@@ -111,7 +111,7 @@ type question struct {
 	found  map[string]bool // the names of the options that have been found
 }
 
-// wants reports whether an object is to be listed. also are names by which it is asked for as well.
+// wants reports whether an object is to be listed. also are other names of the object.
 func (q *question) wants(name types.NamespacedName, also ...types.NamespacedName) bool {
 	if q.opts.Namespace != "" && name.Namespace != q.opts.Namespace {
 		return false

@@ -2,6 +2,7 @@ package listing
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// A List is what a log has at one entry.
+// A List has the rows of a log at one entry.
 type List struct {
 	// Name is the name of the list, At the entry after which it is so.
 	Name string       `json:"list"`
@@ -30,7 +31,8 @@ type List struct {
 // heading is the heading of a column.
 type heading struct {
 	title string
-	wide  bool // it is left out of the narrow text
+	name  string // in CSV; "" if it is the title in small letters
+	wide  bool   // it is left out of the narrow text
 }
 
 // cell is a cell as text, and as a value of CSV.
@@ -39,6 +41,7 @@ type cell struct{ text, value string }
 // column is a column of rows of one type. value is nil if it is the same as text.
 type column[R any] struct {
 	title string
+	name  string
 	wide  bool
 	text  func(*R) string
 	value func(*R) string
@@ -54,7 +57,7 @@ func newList[R any](rows []R, one, many string, columns []column[R]) *List {
 		l.what = "1 " + one
 	}
 	for _, c := range columns {
-		l.columns = append(l.columns, heading{c.title, c.wide})
+		l.columns = append(l.columns, heading{c.title, c.name, c.wide})
 	}
 	for i := range rows {
 		var line []cell
@@ -118,7 +121,7 @@ func (l *List) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var line []string
 	for _, c := range l.columns {
-		line = append(line, strings.ReplaceAll(strings.ToLower(c.title), " ", "_"))
+		line = append(line, cmp.Or(c.name, strings.ReplaceAll(strings.ToLower(c.title), " ", "_")))
 	}
 	if err := out.Write(line); err != nil {
 		return err

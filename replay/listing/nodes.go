@@ -94,18 +94,29 @@ func (q *question) nodeColumns(resources []v1.ResourceName) []column[Node] {
 			return func(x *row) string { return phrase.Amount(name, amount(x.Resources[i])) },
 				func(x *row) string { return fmt.Sprint(amount(x.Resources[i])) }
 		}
-		wide, title := extended == isUsual(name), strings.ToUpper(string(name))
+		wide, title := extended == isUsual(name), shortName(name, resources)
 		free, freeValue := of(func(r NodeRoom) int64 { return r.Free })
 		held, heldValue := of(func(r NodeRoom) int64 { return r.Held })
 		all, allValue := of(func(r NodeRoom) int64 { return r.Allocatable })
 		columns = append(columns,
-			column[row]{title: "FREE " + title, wide: wide, text: free, value: freeValue},
-			column[row]{title: "HELD " + title, wide: true, text: held, value: heldValue},
-			column[row]{title: "ALLOCATABLE " + title, wide: wide, text: all, value: allValue})
+			column[row]{title: "FREE " + title, name: "free_" + string(name), wide: wide, text: free, value: freeValue},
+			column[row]{title: "HELD " + title, name: "held_" + string(name), wide: true, text: held, value: heldValue},
+			column[row]{title: "OF", name: "allocatable_" + string(name), wide: wide, text: all, value: allValue})
 	}
 	return append(columns,
 		column[row]{title: "KEPT FOR", text: func(x *row) string { return strings.Join(x.ReservedFor, ", ") }},
 		column[row]{title: "TAINTS", wide: true, text: func(x *row) string { return strings.Join(x.Taints, ", ") }})
+}
+
+// shortName returns the name of a resource for a heading: without its domain, unless another one has the same then.
+func shortName(name v1.ResourceName, all []v1.ResourceName) string {
+	short := func(name v1.ResourceName) string { return string(name[strings.IndexByte(string(name), '/')+1:]) }
+	for _, other := range all {
+		if other != name && short(other) == short(name) {
+			return strings.ToUpper(string(name))
+		}
+	}
+	return strings.ToUpper(short(name))
 }
 
 func sinceOf(x *Node, at answer.Point) string {

@@ -64,7 +64,8 @@ const maxNever = 10
 // wantsEntity reports whether an entity is to be listed. A gang is also found by the name of a member.
 func (q *question) wantsEntity(kind string, name types.NamespacedName) bool {
 	var also []types.NamespacedName
-	if g := q.m.Cluster().Gangs().Named(name.Namespace, name.Name); kind == "gang" && g != nil {
+	g := q.m.Cluster().Gangs().Named(name.Namespace, name.Name)
+	if kind == "gang" && g != nil && len(q.opts.Names) > 0 {
 		for _, p := range g.Members() {
 			also = append(also, types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name})
 		}

@@ -13,8 +13,8 @@ import (
 type Pod struct {
 	// Name and Gang are namespace/name; Gang is "" for none.
 	Name string `json:"name"`
-	// Stage is Pending, Waiting (held by Permit), Binding or Bound. Leaving says that it is being deleted or evicted, or
-	// that its node is gone.
+	// Stage is Pending, Waiting (held by Permit), Binding or Bound. Leaving says that it is being deleted or evicted,
+	// or that its node is gone.
 	Stage   string `json:"stage"`
 	Leaving bool   `json:"leaving,omitempty"`
 	Node    string `json:"node,omitempty"`

@@ -47,7 +47,7 @@ func queued(q *question) (*List, error) {
 		if !q.wants(name, also...) {
 			continue
 		}
-		x := Queued{Position: i + 1, Kind: kindOf(e), Name: name.String(), Lane: q.m.Queue().LaneOf(e),
+		x := Queued{Position: i + 1, Kind: kindOf(e), Name: name.String(), Lane: queue.LaneOf(q.m.Queue(), e),
 			Profile: e.Profile(), Pods: e.NumPending(), Priority: e.Priority(),
 			ActiveSince: answer.Instant(e.FirstActive()), Attempts: e.Attempts(), QueuePlace: *q.survey.Place(e)}
 		if e.State() == queue.Active {
@@ -63,7 +63,8 @@ func queued(q *question) (*List, error) {
 		{title: "NAME", text: func(x *row) string { return x.Name }},
 		{title: "KIND", text: func(x *row) string { return x.Kind }},
 		{title: "PRIORITY", text: func(x *row) string { return fmt.Sprint(x.Priority) }},
-		{title: "STATE", text: func(x *row) string { return stateOf(x, at) }, value: func(x *row) string { return x.State }},
+		{title: "STATE", text: func(x *row) string { return stateOf(x, at) },
+			value: func(x *row) string { return x.State }},
 		{title: "ATTEMPTS", text: func(x *row) string { return fmt.Sprint(x.Attempts) }},
 		{title: "AHEAD", text: func(x *row) string { return aheadOf(x.Ahead) }},
 		{title: "LANE", wide: true, text: func(x *row) string { return x.Lane }},
@@ -90,7 +91,7 @@ func kindOf(e *queue.Entity) string {
 	return "pod"
 }
 
-// stateOf is the state of an entity in short, with what it waits for.
+// stateOf is the state of an entity in short, with the thing that it waits for.
 func stateOf(x *Queued, at answer.Point) string {
 	switch x.State {
 	case queue.Backoff.String():

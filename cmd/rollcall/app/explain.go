@@ -103,7 +103,8 @@ func newExplain(registry framework.Registry) *cobra.Command {
 		}
 		answerFor, ok := kinds[kind]
 		if !ok {
-			return usageError{fmt.Errorf("explain %q: want pod, gang, node or eviction; for example: %s", args[1], firstExample(cmd))}
+			return usageError{fmt.Errorf("explain %q: want pod, gang, node or eviction; for example: %s", args[1],
+				firstExample(cmd))}
 		}
 		opts := explain.Options{}
 		if err := setRunnersUp(runnersUp, &opts); err != nil {

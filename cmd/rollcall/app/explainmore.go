@@ -23,7 +23,7 @@ func explainArgs(cmd *cobra.Command, args []string) error {
 	return cobra.ExactArgs(3)(cmd, args)
 }
 
-// targetOf returns what is explained. A node has no namespace.
+// targetOf returns the name of the object to explain. A node has no namespace.
 func targetOf(args []string) (namespace, name string, err error) {
 	switch {
 	case len(args) < 3:
@@ -46,8 +46,8 @@ func explainNode(cmd *cobra.Command, log *history.Log, _, name string, opts expl
 }
 
 // explainEviction answers for a pod. If there is a gang of that name instead, the error says so.
-func explainEviction(cmd *cobra.Command, log *history.Log, namespace, name string, opts explain.Options,
-) (explanation, error) {
+func explainEviction(cmd *cobra.Command, log *history.Log, namespace, name string,
+	opts explain.Options) (explanation, error) {
 	x, err := explain.Eviction(cmd.Context(), log, namespace, name, opts)
 	var missing *explain.NotFoundError
 	if errors.As(err, &missing) {

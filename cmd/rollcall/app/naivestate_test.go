@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// naiveState is what a naive reader of the lines of log cat knows at a point: it takes them one by one, and shares no
+// naiveState is the knowledge of a naive reader of the lines of log cat at a point: it takes them one by one, and shares no
 // code with the product. It reads the incident of package test/incident.
 type naiveState struct {
 	seq    uint64

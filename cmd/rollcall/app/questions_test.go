@@ -101,7 +101,8 @@ func (s *naiveState) comparePending(told []toldPending) {
 		if gpus != int64(w.Position) {
 			disagree("each pod of %s needs %d GPUs, want %d", x.Name, gpus, w.Position)
 		}
-		marks := map[string]string{"claim": "persistentvolumeclaim", "labels": "no node has ", "size": "no node is large"}
+		marks := map[string]string{"claim": "persistentvolumeclaim", "labels": "no node has ",
+			"size": "no node is large"}
 		if (w.Never == "") != (x.Never == "") || !strings.Contains(x.Never, marks[w.Never]) {
 			disagree("%s never fits because of %q, want %q", x.Name, x.Never, w.Never)
 		}
@@ -242,7 +243,8 @@ func evicted(ts *testscript.TestScript, neg bool, args []string) {
 				chosen = append(chosen, p.Pod)
 			}
 			if i > 0 && p.Priority < told.Possible[i-1].Priority {
-				disagree("%s of priority %d comes after one of priority %d", p.Pod, p.Priority, told.Possible[i-1].Priority)
+				disagree("%s of priority %d comes after one of priority %d", p.Pod, p.Priority,
+					told.Possible[i-1].Priority)
 			}
 		}
 		slices.Sort(possible)

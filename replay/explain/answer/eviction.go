@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PodEviction is the last eviction of a pod up to a point of the log: by whom, by which rule, and why this pod.
+// PodEviction is the last eviction of a pod up to a point of the log: for whom, with which rule, and why this pod.
 type PodEviction struct {
 	Pod   string    `json:"pod"`
 	UID   types.UID `json:"uid"`
@@ -20,7 +20,7 @@ type PodEviction struct {
 	Preemption *Preemption `json:"preemption,omitempty"`
 	// Result is the latest result of the eviction, nil if none has come.
 	Result *EvictResult `json:"result,omitempty"`
-	// Message says by whom, and Rule by which rule and why this victim.
+	// Message names the preemptor. Rule names the rule, and why this pod is a victim.
 	Message string `json:"message"`
 	Rule    string `json:"rule"`
 	// Possible are the pods that might have been evicted, in the order in which they are taken: the least important

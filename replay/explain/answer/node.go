@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Node is the state of a node at one point of the log, how it came about, and what became of its pods.
+// Node is the state of a node at one point of the log, how it came about, and the fate of its pods.
 type Node struct {
 	Node string `json:"node"`
 	// At is the last entry that takes part in the answer. KnownFrom is as Pod's.
@@ -31,7 +31,7 @@ type Node struct {
 // NodeChange is a change of the status of a node.
 type NodeChange struct {
 	Point
-	// What says the change: joined, deleted, or the new status, such as "Unreachable" or "Ready, Cordoned".
+	// The change: joined, deleted, or the new status, such as "Unreachable" or "Ready, Cordoned".
 	What string `json:"what"`
 }
 
@@ -42,7 +42,7 @@ type NodeEpisode struct {
 	Worst string `json:"worst"`
 	// Until is the change that made it Ready again; nil if none did up to the point in question.
 	Until *NodeChange `json:"until,omitempty"`
-	// Pods are the pods that were on the node when the episode began, and what became of them up to the point in
+	// Pods are the pods that were on the node when the episode began, and their fates up to the point in
 	// question. Pods that came to it later are not among them.
 	Pods []NodePod `json:"pods"`
 }
@@ -56,7 +56,7 @@ type NodePod struct {
 	Stage string    `json:"stage"`
 	// Since is the time at which it got the node.
 	Since Instant `json:"since,omitzero"`
-	// Fate is what became of it: Stays, Leaving, LostWithNode, Preempted, EvictedWithGang, Drained, Evicted, Succeeded,
+	// Fate is the fate of the pod: Stays, Leaving, LostWithNode, Preempted, EvictedWithGang, Drained, Evicted, Succeeded,
 	// Failed, Released or Deleted. FateAt is the first entry that says so; nil for Stays. Gone is the entry that took it
 	// away; nil if it is still there.
 	Fate   string `json:"fate"`

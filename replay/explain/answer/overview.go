@@ -5,12 +5,12 @@ type Overview struct {
 	At Point `json:"at"`
 	// KnownFrom is as Pod's.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
-	// Nodes, Pods, PendingEntities and Gangs count what there is.
+	// Nodes, Pods, PendingEntities and Gangs count the objects.
 	Nodes           int `json:"nodes"`
 	Pods            int `json:"pods"`
 	Gangs           int `json:"gangs"`
 	PendingEntities int `json:"pendingEntities"`
-	// Findings are what is wrong. It is empty if nothing is.
+	// Findings are the things that are wrong, none if nothing is.
 	Findings []Finding `json:"findings"`
 }
 
@@ -19,9 +19,9 @@ type Finding struct {
 	// Kind is one of these, in this order: NodesDown, NodesCordoned, NeverPlaced, BelowMinimum, Waiting, Reservation,
 	// Preemption.
 	Kind string `json:"kind"`
-	// Names are what it is about: nodes, or gangs and pods.
+	// Names are the nodes, or the gangs and pods, with the problem.
 	Names []string `json:"names"`
-	// Message says it as one sentence. Command tells more: LOG stands for the log.
+	// Message says it as one sentence. Command tells more: LOG is to be replaced by the log.
 	Message string `json:"message"`
 	Command string `json:"command"`
 }

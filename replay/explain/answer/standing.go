@@ -18,7 +18,7 @@ type Standing struct {
 	NextRetry NextRetry `json:"nextRetry"`
 }
 
-// PodsNeed is what an entity needs to be placed.
+// PodsNeed has the pods of an entity that need nodes, with their requests.
 type PodsNeed struct {
 	// Members is the number of pods.
 	Members int `json:"members"`
