@@ -40,6 +40,8 @@ type Trace struct {
 	Failed *Failure
 	// Reserve, Permit and PostFilter have the answers of the plugins, in the order in which they ran.
 	Reserve, Permit, PostFilter []Answer
+	// Preemption has the results of the search for pods to evict, nil if there was none.
+	Preemption *PreemptionTrace
 
 	left sets.Set[string] // the nodes that PreFilter has left so far, nil for all
 }

@@ -103,6 +103,7 @@ func (c *cycle) refuse(placement framework.Placement) {
 
 // postFilter runs the PostFilter plugins. The status has the reasons of the plugins that could not help.
 func (c *cycle) postFilter(placement framework.Placement) (*fwk.PostFilterResult, *fwk.Status) {
+	framework.KeepTrace(c.state, c.trace)
 	result, status := c.profile.PostFilter(c.m.ctx, c.state, c.pod, placement.Statuses, c.trace)
 	if status.IsSuccess() {
 		status = fwk.NewStatus(fwk.Unschedulable, status.Reasons()...).WithPlugin(status.Plugin())

@@ -64,6 +64,7 @@ var rooms = []room{
 	{dir: "replay/events", floor: 7},
 	{dir: "replay/explain", floor: 7},
 	{dir: "replay/history", floor: 6},
+	{dir: "replay/listing", floor: edge},
 	{dir: "replay/order", floor: 7},
 	{dir: "replay/explain/answer", floor: 7},
 	{dir: "replay/explain/phrase", floor: 7},

@@ -41,14 +41,14 @@ func (p *Preemption) preemptForGang(
 	if p.hopeless(g, pl.by) {
 		if invariants {
 			check, end := p.checking(ctx)
-			if p.bestPlan(check, pod, g, vain) != nil {
+			if p.bestPlan(check, pod, g, vain, nil) != nil {
 				panic("preemption: there is a plan for gang " + g.String() + ", which is said to have none")
 			}
 			end()
 		}
 		return p.giveUp(state, pl)
 	}
-	best := p.bestPlan(ctx, pod, g, vain)
+	best := p.bestPlan(ctx, pod, g, vain, framework.TraceOf(state))
 	if best == nil {
 		p.learnHopeless(g, pl.by)
 		return p.giveUp(state, pl)
@@ -81,7 +81,9 @@ func (p *Preemption) preemptForGang(
 
 // bestPlan returns the cheapest plan, nil if there is none. There is one for each domain that the gang, or its unit,
 // may use. Ties go to the plan whose domain is filled most, and then to the first. The nodes of without are left out.
-func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group, without []string) (best *plan) {
+// trace records the plans; nil records nothing.
+func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group, without []string,
+	trace *framework.Trace) (best *plan) {
 	var domains [][]string
 	limited := false
 	if c := g.Composite(); c != nil {
@@ -98,6 +100,9 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 		made := pl.make()
 		if invariants && pl.wasCounted {
 			p.checkCounted(ctx, pod, g, pl, made)
+		}
+		if made && trace != nil {
+			tracePlan(trace, pl)
 		}
 		if made && (best == nil || pl.compare(best) < 0) {
 			best = pl

@@ -180,8 +180,9 @@ func (p *Preemption) candidates(
 	if err != nil {
 		return nil, err
 	}
-	wanted, harmless := p.wanted(len(nodes)), 0
+	wanted, harmless, tried := p.wanted(len(nodes)), 0, 0
 	for _, node := range nodes {
+		tried++
 		c, nodeErr := p.tryNode(ctx, state, pod, node, budgets)
 		err = cmp.Or(err, nodeErr)
 		if c == nil {
@@ -194,6 +195,7 @@ func (p *Preemption) candidates(
 			break
 		}
 	}
+	tracePod(p, state, pod, nodes[:tried], out)
 	return out, err
 }
 

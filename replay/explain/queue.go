@@ -20,6 +20,11 @@ func isGang(e *queue.Entity) bool { return e != nil && e.Type() != fwk.PodKeyTyp
 
 // queuePlace says where an entity is in the queue.
 func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
+	return queuePlaceWith(m, e, func(s *answer.QueuePlace) { addAhead(s, m, e) })
+}
+
+// queuePlaceWith is queuePlace, with the entities ahead as addAhead adds them.
+func queuePlaceWith(m *scheduler.Machine, e *queue.Entity, addAhead func(*answer.QueuePlace)) answer.QueuePlace {
 	unschedulable, pending := e.RejectedBy()
 	s := answer.QueuePlace{
 		Entity: string(e.Type()), State: e.State().String(), Retryable: e.Retryable(), Since: answer.Instant(e.Since()),
@@ -27,7 +32,7 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 		RejectedBy:   append(append([]string(nil), unschedulable...), pending...),
 		GatingPlugin: e.GatingPlugin(), GatingMessage: e.GatingMessage(),
 	}
-	addAhead(&s, m, e)
+	addAhead(&s)
 	if at, ok := m.Queue().RetryAt(e); ok {
 		s.RetryAt = answer.Instant(at)
 	}

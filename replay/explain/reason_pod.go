@@ -29,7 +29,7 @@ func podReason(s *podScan, r *rerun, x *answer.Pod, gang *gangHistory) *answer.R
 // ownReason returns the reason why a pod by itself is pending.
 func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reason {
 	m := r.machine
-	reason := &answer.Reason{Code: s.code(m, x, p), Attempts: x.Attempts}
+	reason := &answer.Reason{Code: podCode(m, x, p, s.failedAs), Attempts: x.Attempts}
 	w := &reason.WaitsFor
 	switch e := m.Queue().Find(s.uid); {
 	case reason.Code == answer.BeingDeleted:
@@ -92,9 +92,9 @@ func addRefusals(x *answer.Reason, d *answer.Decision) {
 	}
 }
 
-// code returns the reason code of a pod by itself.
-func (s *podScan) code(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod) answer.Code {
-	e := m.Queue().Find(s.uid)
+// podCode returns the reason code of a pod by itself. failedAs is the code of its last failure, "" if that is not known.
+func podCode(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod, failedAs answer.Code) answer.Code {
+	e := m.Queue().Find(p.Object.UID)
 	switch {
 	case x.Ignored:
 		return answer.NoProfile
@@ -112,8 +112,8 @@ func (s *podScan) code(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod) answ
 		return answer.AsksExtenders
 	case e.State() == queue.Gated || x.GatingPlugin != "":
 		return answer.Gated
-	case e.Failed() && s.failedAs != "":
-		return s.failedAs
+	case e.Failed() && failedAs != "":
+		return failedAs
 	case e.Failed():
 		return answer.FailedBefore
 	case e.State() == queue.Backoff:

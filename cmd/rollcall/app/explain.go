@@ -40,6 +40,12 @@ placed or fell below its minimum. For a CompositePodGroup, which is asked for as
 a gang: which of its gangs have their minimum, and what each lacks. --at asks
 for an earlier point: what was known then.
 
+For a node: its status and its changes, and of each time it was down or cordoned
+the pods that were on it, what became of each, and what came in its place. For
+an eviction of a pod: by whom, by which rule, and which other pods might have
+been evicted: the decision is made again on the state before it. Without a name:
+what is wrong, the most important first, each with the command that tells more.
+
 --trace adds, for a pod, all that its cycle showed: what each plugin answered,
 which plugins were skipped, which one refused each node, and each feasible
 node's raw, normalized and weighted scores. It shows the last cycle in the log,
@@ -59,24 +65,28 @@ history is known.`
 
 func newExplain(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain LOG|BUNDLE pod|gang NAMESPACE/NAME",
-		Short: "Explain why a pod or a gang was placed where it is, or why it was not",
+		Use:   "explain LOG|BUNDLE [pod|gang|node|eviction NAME]",
+		Short: "Explain a pod, a gang, a node or an eviction, or say what is wrong",
 		Long:  explainHelp,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
   rollcall explain jobs.db gang default/job-17 --at 14:03
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json
-  rollcall explain jobs.db pod default/job-17-0 --trace --nodes node-3,node-9`,
+  rollcall explain jobs.db pod default/job-17-0 --trace --nodes node-3,node-9
+  rollcall explain jobs.db node gpu-7
+  rollcall explain jobs.db eviction default/job-17-0
+  rollcall explain jobs.db --at 14:03`,
 	}
 	var out output
 	from := reading{registry: registry}
 	var at history.Moment
 	var runnersUp int
 	var trace tracing
-	kinds := map[string]explainer{"pod": trace.explainPod, "group": explainGroup}
-	cmd.Args = cobra.ExactArgs(3)
+	kinds := map[string]explainer{"pod": trace.explainPod, "group": explainGroup, "node": explainNode,
+		"eviction": explainEviction, "": explainOverview}
+	cmd.Args = explainArgs
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
-			return []string{"pod", "gang"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"pod", "gang", "node", "eviction"}, cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -84,13 +94,17 @@ func newExplain(registry framework.Registry) *cobra.Command {
 		if err := out.check(); err != nil {
 			return err
 		}
-		kind := strings.ToLower(args[1])
+		kind := ""
+		if len(args) > 1 {
+			kind = strings.ToLower(args[1])
+		}
 		if kind == "gang" {
 			kind = "group"
 		}
 		answerFor, ok := kinds[kind]
 		if !ok {
-			return usageError{fmt.Errorf("explain %q: want pod or gang; for example: %s", args[1], firstExample(cmd))}
+			return usageError{fmt.Errorf("explain %q: want pod, gang, node or eviction; for example: %s", args[1],
+				firstExample(cmd))}
 		}
 		opts := explain.Options{}
 		if err := setRunnersUp(runnersUp, &opts); err != nil {
@@ -135,6 +149,8 @@ func (t *tracing) register(cmd *cobra.Command) {
 func (t *tracing) check(kind string, out *output) error {
 	chosen := t.nodes.All || len(t.nodes.Names) > 0
 	switch {
+	case t.on && kind != "pod" && kind != "group":
+		return usageError{errors.New("--trace is for a pod: explain LOG pod NAMESPACE/NAME --trace")}
 	case t.on && kind != "pod":
 		return usageError{fmt.Errorf("--trace is for a pod: a %s has a cycle for each of its pods", kind)}
 	case t.nodes.All && len(t.nodes.Names) > 0:
@@ -217,7 +233,7 @@ func explainOne(
 	opts explain.Options,
 	out *output,
 ) error {
-	namespace, name, err := parseTarget(args[2])
+	namespace, name, err := targetOf(args)
 	if err != nil {
 		return err
 	}

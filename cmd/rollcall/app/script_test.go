@@ -72,6 +72,12 @@ func TestScripts(t *testing.T) {
 			"differs":   differs,
 			// The questions: events.txt.
 			"happened": happened,
+			// Questions about the incident: get.txt, explain_node.txt.
+			"pendings": pendings,
+			"died":     died,
+			"evicted":  evicted,
+			"victimof": victimof,
+			"wrong":    wrong,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "queue-policies" {
