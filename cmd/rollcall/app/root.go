@@ -42,7 +42,7 @@ changed.`,
 	root.SetFlagErrorFunc(flagError)
 	registry := compiled.registry
 	root.AddCommand(newDemo(registry), newSimulate(registry), newRun(registry), newReplay(registry),
-		newExplain(registry), newAudit(registry), newLog(registry), newBench(), newVersion(compiled))
+		newExplain(registry), newReport(registry), newAudit(registry), newLog(registry), newBench(), newVersion(compiled))
 	helpWithArgs(root)
 	clihelp.Install(root)
 	if err != nil {
