@@ -135,13 +135,17 @@ func (b *book) take(e eventlog.Entry) error {
 	}
 	b.noteEnds(e)
 	b.note(e.Payload)
-	if d, ok := e.Payload.(*eventlog.Decision); ok {
+	d, _ := e.Payload.(*eventlog.Decision)
+	var mayPlace []queue.Key
+	if d != nil {
 		b.decided(e.Seq, d)
+		mayPlace = b.line.mayPlace(d)
 	}
 	if err := b.m.Apply(e); err != nil {
 		return fmt.Errorf("entry %d: %w", e.Seq, err)
 	}
 	b.note(e.Payload)
+	b.line.notePlaced(mayPlace)
 	return nil
 }
 

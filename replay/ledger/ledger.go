@@ -30,6 +30,8 @@ type Ledger struct {
 	Total  *Group
 	// First is, at a moment, the entity for which room is idle, by resource.
 	First map[v1.ResourceName]string
+	// Parts is the number of parts that were booked separately.
+	Parts int
 }
 
 // Group is what was booked for a group.
@@ -250,6 +252,9 @@ func unitOf(name v1.ResourceName) unit {
 		return unit{"core", 1000}
 	case v1.ResourceMemory, v1.ResourceEphemeralStorage:
 		return unit{"GiB", 1 << 30}
+	}
+	if strings.HasSuffix(string(name), "/gpu") {
+		return unit{"GPU", 1}
 	}
 	return unit{"unit", 1}
 }

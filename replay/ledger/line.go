@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,6 +30,8 @@ type line struct {
 	keys   map[queue.Key]bool // of the entities to look at
 	gated  map[*waiter]bool
 	regate bool // an entity may have left its gate unseen
+	// placed are the entities that got their nodes at this instant, with their groups.
+	placed map[queue.Key]string
 
 	waits []wait
 }
@@ -92,7 +95,7 @@ func (r *ranking) Pop() any {
 
 func newLine(b *book) line {
 	return line{b: b, waiters: map[queue.Key]*waiter{}, members: map[types.UID]*waiter{}, kinds: map[string]*kind{},
-		keys: map[queue.Key]bool{}, gated: map[*waiter]bool{}}
+		keys: map[queue.Key]bool{}, gated: map[*waiter]bool{}, placed: map[queue.Key]string{}}
 }
 
 // touch notes an entity.
@@ -119,23 +122,15 @@ func (l *line) settle() {
 			}
 		}
 	}
-	for _, key := range slices.SortedFunc(keysOf(l.keys), queue.CompareKeys) {
+	for _, key := range slices.SortedFunc(maps.Keys(l.keys), queue.CompareKeys) {
 		l.lookAt(q, key)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(l.placed), queue.CompareKeys) {
+		l.waits = append(l.waits, wait{key: key, group: l.placed[key], begin: l.b.now, end: l.b.now, placed: true})
 	}
 	l.pods, l.regate = l.pods[:0], false
 	clear(l.keys)
-}
-
-// keysOf yields the keys of a set.
-func keysOf(set map[queue.Key]bool) func(yield func(queue.Key) bool) {
-	return func(yield func(queue.Key) bool) {
-		// any order: the caller sorts them
-		for key := range set {
-			if !yield(key) {
-				return
-			}
-		}
-	}
+	clear(l.placed)
 }
 
 // restart looks at all entities again. Open waits stay open.
@@ -306,9 +301,7 @@ func (l *line) open(w *waiter) {
 	if l.b.m.Seq() == l.b.since {
 		x.begin = 0
 	}
-	if p := l.b.podOf(w); p != nil {
-		x.group = l.b.by.of(l.b.m.Cluster(), p)
-	}
+	x.group = l.groupOf(w.key)
 	l.waits = append(l.waits, x)
 	w.open = len(l.waits)
 }
@@ -316,8 +309,49 @@ func (l *line) open(w *waiter) {
 // close ends a wait.
 func (l *line) close(w *waiter) {
 	x := &l.waits[w.open-1]
-	x.end, x.placed = l.b.now, l.isPlaced(w.key)
+	_, placed := l.placed[w.key]
+	x.end, x.placed = l.b.now, placed || l.isPlaced(w.key)
+	delete(l.placed, w.key)
 	w.open = 0
+}
+
+// mayPlace returns the entities that a decision may give their nodes: ones that do not have them yet.
+func (l *line) mayPlace(d *eventlog.Decision) (keys []queue.Key) {
+	if d.Outcome != eventlog.Scheduled && len(d.Allowed) == 0 {
+		return nil
+	}
+	for _, uid := range append([]types.UID{d.UID}, d.Allowed...) {
+		key := l.b.keyOf(uid)
+		if key != (queue.Key{}) && !slices.Contains(keys, key) && !l.isPlaced(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// notePlaced notes the ones that have their nodes now.
+func (l *line) notePlaced(keys []queue.Key) {
+	for _, key := range keys {
+		if l.isPlaced(key) {
+			l.placed[key] = l.groupOf(key)
+		}
+	}
+}
+
+// groupOf returns the group of an entity: the one of its first pod.
+func (l *line) groupOf(key queue.Key) string {
+	c := l.b.m.Cluster()
+	if key.Type == fwk.PodKeyType {
+		if p := c.Pods().Named(key.Namespace, key.Name); p != nil {
+			return l.b.by.of(c, p)
+		}
+	}
+	for _, g := range l.b.gangsOf(key) {
+		for _, p := range g.Members() {
+			return l.b.by.of(c, p)
+		}
+	}
+	return ""
 }
 
 // isPlaced reports whether an entity has its nodes: a gang its minimum.

@@ -103,7 +103,9 @@ func Make(ctx context.Context, source history.Source, o Options) (*Ledger, error
 	if err != nil {
 		return nil, err
 	}
-	return newLedger(o, closed), nil
+	l := newLedger(o, closed)
+	l.Parts = len(closed)
+	return l, nil
 }
 
 // asked returns the decisions that ask for the outstanding evictions of a state. One that cannot be read any more is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,9 +22,10 @@ type parts struct {
 	source history.Source
 	o      Options
 
-	restoring sync.Mutex // a Source restores one state at a time
+	// restoring: a Source restores one state at a time, and may report notes meanwhile. Progress is left out then.
+	restoring sync.Mutex
+	read      atomic.Uint64
 	mu        sync.Mutex
-	read      uint64
 	gates     map[string]bool
 	mixed     bool // the epochs have different feature gates, which are variables of the process
 }
@@ -59,7 +61,7 @@ func (p *parts) run(ctx context.Context) ([]closed, error) {
 	}
 	all, err := p.bookAll(ctx, cuts)
 	if errors.Is(err, errMixed) {
-		p.read, p.mixed = 0, false
+		p.read.Store(0)
 		all, err = p.bookAll(ctx, cuts[:1])
 	}
 	if err != nil {
@@ -238,10 +240,11 @@ func (p *parts) progress(seq uint64) {
 	if p.o.Progress == nil || seq%every != 0 {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.read += every
-	p.o.Progress(p.read, max(p.read, p.o.Last-p.o.After))
+	read := p.read.Add(every)
+	if p.restoring.TryLock() {
+		defer p.restoring.Unlock()
+		p.o.Progress(read, max(read, p.o.Last-p.o.After))
+	}
 }
 
 // follow reads on behind the range until it is known what became of the pods that run there.
