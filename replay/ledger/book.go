@@ -33,9 +33,9 @@ type book struct {
 	journal  journal
 	changed  uint64 // the version of the nodes that is booked
 	listed   uint64
-	dirty    map[int]bool   // nodes to look at
-	keeping  map[int]bool   // nodes that keep room for nominated pods
-	newNames []string       // names of nodes that may be new
+	dirty    map[int]bool // nodes to look at
+	keeping  map[int]bool // nodes that keep room for nominated pods
+	newNames []string     // names of nodes that may be new
 	runs     map[types.UID]*run
 	gangs    map[*cluster.Group]*gangRuns
 	suspects map[*cluster.Group]bool // gangs whose counts may have changed

@@ -78,6 +78,9 @@ func bookNaively(t naiveReporter, cat string, of string, from, to time.Time) *na
 		if b.now.IsZero() {
 			b.now, b.from = e.Time, e.Time
 		}
+		if e.Time.After(b.now) {
+			b.lookAtGangs(to.IsZero() || !b.now.After(to))
+		}
 		begin, end := b.now, e.Time
 		if !from.IsZero() && begin.Before(from) {
 			begin = from
@@ -88,18 +91,17 @@ func bookNaively(t naiveReporter, cat string, of string, from, to time.Time) *na
 		if end.After(begin) {
 			b.pass(end.Sub(begin))
 		}
-		if b.now = e.Time; !to.IsZero() && e.Time.After(to) {
-			b.now = to
-		}
-		b.take(&e, to.IsZero() || !e.Time.After(to))
+		b.now = e.Time
+		b.take(&e)
 	}
+	b.lookAtGangs(to.IsZero())
 	for _, p := range b.pods {
 		b.end(p, "Deleted at the log's end")
 	}
 	return b
 }
 
-func (b *naiveBooks) take(e *bookedLine, within bool) {
+func (b *naiveBooks) take(e *bookedLine) {
 	switch e.Kind {
 	case "Upserted":
 		b.upserted(e)
@@ -126,7 +128,6 @@ func (b *naiveBooks) take(e *bookedLine, within bool) {
 		b.must(json.Unmarshal(e.Decision, &d))
 		b.decided(e.Seq, &d)
 	}
-	b.lookAtGangs(within)
 }
 
 func (b *naiveBooks) must(err error) {

@@ -42,7 +42,7 @@ many pods were evicted for it, and how many of its own for others.
 
 The sums are exact. Over any partition of the time and of the groups they add up
 to the capacity times the time; -o json has them as integers. What became of a
-pod's time is told from all of the log, also from behind --to.
+pod's time is told from all of the log, also from behind --until.
 
 Idle room is judged for the first entity in the order of the queue that waits
 and requests the resource. The first of these causes counts: cordoned, tainted,
@@ -54,7 +54,7 @@ its next attempt has not come. docs/REPORT.md defines each column.
 point right behind that entry.`,
 		Example: `  rollcall report jobs.db
   rollcall report jobs.db --by label:team --resource nvidia.com/gpu
-  rollcall report jobs.db --from 13:25 --to 14:30
+  rollcall report jobs.db --from 13:25 --until 14:30
   rollcall report jobs.db --at 14:03 --resource nvidia.com/gpu
   rollcall report jobs.db -o json | jq .total.resources`,
 		Args: cobra.ExactArgs(1),
@@ -64,7 +64,7 @@ point right behind that entry.`,
 	f.Var(&r.by, "by", "the `group` of a pod: namespace, label:KEY, gang, node or priority; default: namespace")
 	f.Var(&r.span.From, "from", "where the range begins: behind an `entry`, or at a time such as "+
 		"2026-01-03T14:03:00Z or 14:03 (UTC), or -5m before the log's end; default: the log's beginning")
-	f.Var(&r.span.To, "to", "where the range ends: an `entry` or a time; default: the log's end")
+	f.Var(&r.span.To, "until", "where the range ends: an `entry` or a time; default: the log's end")
 	f.Var(&r.span.At, "at", "report this moment alone: an `entry` or a time")
 	f.StringSliceVar(&r.resources, "resource", nil, "the `NAME`s of the resources to show, with commas between them; "+
 		"default: cpu and extended resources, with csv all")
@@ -87,7 +87,7 @@ func (r *reporting) run(cmd *cobra.Command, name string) error {
 		return usageError{fmt.Errorf("--output is %q: want one of %q", r.format, reportFormats)}
 	}
 	if r.span.At.Given() && (r.span.From.Given() || r.span.To.Given()) {
-		return usageError{errors.New("--at is one moment, --from and --to are a range: only one can be given")}
+		return usageError{errors.New("--at is one moment, --from and --until are a range: only one can be given")}
 	}
 	if r.format == "json" && len(r.resources) > 0 {
 		return usageError{errors.New("--resource is for text and csv: -o json has all resources")}
@@ -131,4 +131,3 @@ func (r *reporting) chosen(l *ledger.Ledger) (only []v1.ResourceName, err error)
 	}
 	return only, nil
 }
-
