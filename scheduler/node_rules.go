@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // The rules of an epoch about nodes, for explanations. No decision reads them here.
@@ -20,3 +21,7 @@ func ComparesTolerations(m *Machine) bool {
 	m.keepGates()
 	return comparesTolerations()
 }
+
+// QueueAsIs returns the scheduling queue, to be read only; nil before the first entry. Unlike Machine.Queue it does not
+// search for the entity whose turn is next. An entity that has room now may still be Unschedulable and Retryable here.
+func QueueAsIs(m *Machine) *queue.Queue { return m.queue }

@@ -65,6 +65,7 @@ var rooms = []room{
 	{dir: "replay/explain", floor: 7},
 	{dir: "replay/history", floor: 6},
 	{dir: "replay/listing", floor: edge},
+	{dir: "replay/ledger", floor: 7},
 	{dir: "replay/order", floor: 7},
 	{dir: "replay/explain/answer", floor: 7},
 	{dir: "replay/explain/phrase", floor: 7},

@@ -84,6 +84,12 @@ func (l *Log) damageAt(ctx context.Context, seq uint64) error {
 // Base returns the entry after which the first state is known, 0 for the empty state before entry 1.
 func (l *Log) Base() (uint64, error) { return l.source.Base() }
 
+// First returns the first entry that can be read.
+func (l *Log) First() uint64 { return l.source.First() }
+
+// Last returns the last entry that can be read, 0 for an empty log.
+func (l *Log) Last() (uint64, error) { return l.source.Last() }
+
 // At returns the state after an entry. The Machine is the caller's own.
 func (l *Log) At(ctx context.Context, seq uint64) (*scheduler.Machine, error) {
 	base, err := l.source.Base()

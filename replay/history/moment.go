@@ -141,6 +141,11 @@ func (l *Log) Resolve(ctx context.Context, m *Moment) (Point, error) {
 	return p, err
 }
 
+// Means is Moment.In for the log.
+func (l *Log) Means(ctx context.Context, m *Moment) (seq uint64, at eventlog.Time, err error) {
+	return m.In(ctx, l.source)
+}
+
 // Locate returns the last entry within a bound; the zero Point if there is none. Without an index, a time is found by
 // reading the log up to it.
 func (l *Log) Locate(ctx context.Context, b Bound) (p Point, err error) {

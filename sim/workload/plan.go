@@ -187,6 +187,8 @@ type PodPlan struct {
 	Template *corev1.Pod
 	// Annotations, if not nil, are the pod's instead of the template's. Shared by pods, never changed.
 	Annotations map[string]string
+	// Labels, if not nil, are the pod's instead of the template's. Shared by pods, never changed.
+	Labels map[string]string
 	// PodGroup, if not empty, becomes the pod's spec.schedulingGroup.podGroupName.
 	PodGroup string
 	// Batch, if not nil, holds the pod back until its turn.
@@ -248,6 +250,9 @@ func (p *PodPlan) Build(template *corev1.Pod, uid types.UID, t time.Duration) *c
 	pod.Namespace, pod.Name, pod.UID = p.Namespace, p.Name, uid
 	if p.Annotations != nil {
 		pod.Annotations = p.Annotations
+	}
+	if p.Labels != nil {
+		pod.Labels = p.Labels
 	}
 	if pod.CreationTimestamp.IsZero() {
 		pod.CreationTimestamp = metav1.NewTime(Start.Add(t))

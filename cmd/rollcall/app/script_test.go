@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 //	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
 //	forgeindex LOG               the parts of the log's index are replaced by wrong ones with right hashes
 //	incident DIR                 the input files of package test/incident: DIR/nodes.yaml and DIR/workload.yaml
-//	explained, placement, jumps, tampered, figures, happened
+//	explained, placement, jumps, tampered, figures, happened, ledgered
 //	                             answers compared with a naive reading of log cat; see their comments
 //
 // and the condition [queue-policies]: the plugin Coscheduling has them. $CORPUS is the directory of the manifests that
@@ -78,6 +78,7 @@ func TestScripts(t *testing.T) {
 			"evicted":  evicted,
 			"victimof": victimof,
 			"wrong":    wrong,
+			"ledgered": ledgered,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "queue-policies" {

@@ -1,0 +1,269 @@
+package ledger
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Ledger is the book of a range of a log.
+type Ledger struct {
+	// After and Last are the entries behind which the range begins and ends, Start and End the times.
+	After, Last uint64
+	Start, End  eventlog.Time
+	// Moment says that the sums are amounts at Start.
+	Moment bool
+	By     By
+	// Resources are the resources that nodes offer or pods request: cpu, the extended ones by name, memory, ephemeral
+	// storage.
+	Resources []v1.ResourceName
+	// Groups are the groups by name. Total is all of them, with the time that no pod held.
+	Groups []*Group
+	Total  *Group
+	// First is, at a moment, the entity for which room is idle, by resource.
+	First map[v1.ResourceName]string
+	// Parts is the number of parts that were booked separately.
+	Parts int
+}
+
+// Group is what was booked for a group.
+type Group struct {
+	Name  string
+	cells map[v1.ResourceName]*[columns]Sum
+	// Caused and Suffered are the pods that decisions evicted for pods of the group, and the ones of the group that
+	// they evicted for others.
+	Caused, Suffered int
+	// Gangs are the waits of gangs, Pods the ones of pods without a gang. With groups of nodes only the total has any.
+	Gangs, Pods Waits
+}
+
+// Waits are the waits of gangs or pods. A gang waits from the instant at which enough members are there until its
+// minimum has nodes, a pod until it has one. A wait counts in the range in which it ends, with its whole length.
+type Waits struct {
+	// Placed is the number of waits that ended with nodes, Pending of the ones that last at the end of the range.
+	Placed, Pending int
+	// P50, P90, P99 and Max are of the placed ones, by nearest rank.
+	P50, P90, P99, Max time.Duration
+	// Longest is the longest wait, also of the pending ones; nil if there is none.
+	Longest *Longest
+
+	all []time.Duration
+}
+
+// Longest is the longest wait.
+type Longest struct {
+	Name    string
+	Wait    time.Duration
+	Pending bool
+}
+
+// Sum returns what was booked in a column.
+func (g *Group) Sum(name v1.ResourceName, c Column) Sum {
+	if cells := g.cells[name]; cells != nil {
+		return cells[c]
+	}
+	return Sum{}
+}
+
+// SumOf adds up columns.
+func (g *Group) SumOf(name v1.ResourceName, of ...Column) (sum Sum) {
+	for _, c := range of {
+		sum.plus(g.Sum(name, c))
+	}
+	return sum
+}
+
+// Balance returns the capacity, and what the other columns say that it was. They are equal for the total, and for a
+// group of nodes.
+func (g *Group) Balance(name v1.ResourceName) (capacity, booked *big.Int) {
+	all := g.SumOf(name, append(append(Held(), Idle()...), Unavailable)...).Big()
+	return g.Sum(name, Capacity).Big(), all.Sub(all, g.Sum(name, Overcommitted).Big())
+}
+
+func (g *Group) add(name v1.ResourceName, cells *[columns]Sum) {
+	if *cells == ([columns]Sum{}) {
+		return
+	}
+	if g.cells == nil {
+		g.cells = map[v1.ResourceName]*[columns]Sum{}
+	}
+	to := g.cells[name]
+	if to == nil {
+		to = &[columns]Sum{}
+		g.cells[name] = to
+	}
+	for c := range cells {
+		to[c].plus(cells[c])
+	}
+}
+
+// newLedger adds up the parts.
+func newLedger(o Options, all []closed) *Ledger {
+	l := &Ledger{After: o.After, Last: o.Last, Start: o.Start, End: o.End, Moment: o.Moment, By: o.By,
+		Total: &Group{}, First: map[v1.ResourceName]string{}}
+	groups := map[string]*Group{}
+	of := func(name string) *Group {
+		g := groups[name]
+		if g == nil {
+			g = &Group{Name: name}
+			groups[name] = g
+			l.Groups = append(l.Groups, g)
+		}
+		return g
+	}
+	for i := range all {
+		x := &all[i]
+		for _, name := range x.resources {
+			if !slices.Contains(l.Resources, name) {
+				l.Resources = append(l.Resources, name)
+			}
+		}
+		x.addTo(l.Total, x.common)
+		// any order: sums
+		for name, r := range x.rows {
+			x.addTo(of(name), r)
+			x.addTo(l.Total, r)
+		}
+		l.addWaits(x.waits, i == len(all)-1, of)
+		if o.Moment {
+			l.First = x.first
+		}
+	}
+	slices.SortFunc(l.Resources, compareResources)
+	slices.SortFunc(l.Groups, func(a, b *Group) int { return strings.Compare(a.Name, b.Name) })
+	for _, g := range append(l.Groups, l.Total) {
+		g.Gangs.finish()
+		g.Pods.finish()
+	}
+	return l
+}
+
+func (x *closed) addTo(g *Group, r *row) {
+	for res := range r.cells {
+		g.add(x.resources[res], &r.cells[res])
+	}
+	g.Caused += r.caused
+	g.Suffered += r.suffered
+}
+
+// addWaits counts the waits that ended in a part, and if it is the last one, the ones that last.
+func (l *Ledger) addWaits(waits []wait, last bool, of func(string) *Group) {
+	for i := range waits {
+		w := &waits[i]
+		pending := w.end == 0
+		if pending && !last || !pending && !w.placed {
+			continue
+		}
+		length := w.end.Sub(w.begin)
+		if pending {
+			length = max(0, l.End.Sub(w.begin))
+		}
+		to := []*Group{l.Total}
+		if l.By.kind != byNode {
+			to = append(to, of(w.group))
+		}
+		for _, g := range to {
+			kind := &g.Gangs
+			if w.key.Type == fwk.PodKeyType {
+				kind = &g.Pods
+			}
+			kind.add(w.key, length, pending)
+		}
+	}
+}
+
+func (w *Waits) add(key queue.Key, length time.Duration, pending bool) {
+	name := key.Namespace + "/" + key.Name
+	if l := w.Longest; l == nil || length > l.Wait || length == l.Wait && name < l.Name {
+		w.Longest = &Longest{name, length, pending}
+	}
+	if pending {
+		w.Pending++
+		return
+	}
+	w.Placed++
+	w.all = append(w.all, length)
+}
+
+func (w *Waits) finish() {
+	slices.Sort(w.all)
+	rank := func(percent int) time.Duration {
+		if len(w.all) == 0 {
+			return 0
+		}
+		return w.all[max(1, (len(w.all)*percent+99)/100)-1]
+	}
+	w.P50, w.P90, w.P99, w.Max = rank(50), rank(90), rank(99), rank(100)
+	w.all = nil
+}
+
+// compareResources orders cpu before extended resources, and memory and storage behind them.
+func compareResources(a, b v1.ResourceName) int {
+	return cmp.Or(cmp.Compare(classOf(a), classOf(b)), strings.Compare(string(a), string(b)))
+}
+
+func classOf(name v1.ResourceName) int {
+	switch {
+	case name == v1.ResourceCPU:
+		return 0
+	case strings.Contains(string(name), "/"):
+		return 1
+	}
+	return 2
+}
+
+// Gini returns the Gini coefficient of the held time of a resource over the groups, as a ratio: 0 if all groups held
+// the same, near 1 if one group held all. ok is false if none held any.
+func (l *Ledger) Gini(name v1.ResourceName) (gini *big.Rat, ok bool) {
+	held := make([]*big.Int, 0, len(l.Groups))
+	for _, g := range l.Groups {
+		held = append(held, g.SumOf(name, Held()...).Big())
+	}
+	slices.SortFunc(held, (*big.Int).Cmp)
+	n := int64(len(held))
+	sum, weighted := new(big.Int), new(big.Int)
+	for i, x := range held {
+		sum.Add(sum, x)
+		weighted.Add(weighted, new(big.Int).Mul(big.NewInt(2*int64(i)+1-n), x))
+	}
+	if sum.Sign() == 0 {
+		return nil, false
+	}
+	return new(big.Rat).SetFrac(weighted, sum.Mul(sum, big.NewInt(n))), true
+}
+
+// unit is how people count a resource.
+type unit struct {
+	name string // of one
+	size int64  // units of a resource that are one
+}
+
+func unitOf(name v1.ResourceName) unit {
+	switch name {
+	case v1.ResourceCPU:
+		return unit{"core", 1000}
+	case v1.ResourceMemory, v1.ResourceEphemeralStorage:
+		return unit{"GiB", 1 << 30}
+	}
+	if strings.HasSuffix(string(name), "/gpu") {
+		return unit{"GPU", 1}
+	}
+	return unit{"unit", 1}
+}
+
+// Quantity returns a sum as people count it: in hours of a core, a GiB or a unit, or at a moment in these.
+func (l *Ledger) Quantity(name v1.ResourceName, s Sum) *big.Rat {
+	per := big.NewInt(unitOf(name).size)
+	if !l.Moment {
+		per.Mul(per, big.NewInt(int64(time.Hour)))
+	}
+	return new(big.Rat).SetFrac(s.Big(), per)
+}
