@@ -113,8 +113,8 @@ func readState(ts *testscript.TestScript, cat string, wanted func(e *stateLine) 
 	return s
 }
 
-// upTo wants the entries up to a time.
-func upTo(until time.Time) func(*stateLine) bool {
+// entriesUntil wants the entries up to a time.
+func entriesUntil(until time.Time) func(*stateLine) bool {
 	return func(e *stateLine) bool { return until.IsZero() || !e.Time.After(until) }
 }
 
