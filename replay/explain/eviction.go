@@ -292,7 +292,8 @@ func ruleOf(x *answer.PodEviction) string {
 	if len(nodes) > 0 {
 		shown := nodes[:min(3, len(nodes))]
 		text += fmt.Sprintf("; %s would have had room as well (%s), where the victims violate more budgets, or are "+
-			"more important, more, or older", phrase.Count(int64(len(nodes)), "node", "nodes"), strings.Join(shown, ", "))
+			"more important, more, or older", phrase.Count(int64(len(nodes)), "node", "nodes"),
+			strings.Join(shown, ", "))
 	}
 	return text
 }

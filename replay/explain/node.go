@@ -245,7 +245,8 @@ func worstOf(changes []answer.NodeChange) string {
 // message says how the node is, and since when.
 func (n *nodeHistory) message() string {
 	words := map[string]string{gone: "is gone: its Node object was deleted", Ready: "is ready",
-		NotReady: "is not ready", Unreachable: "is unreachable", Tainted: "has a taint that evicts pods", Cordoned: "is cordoned"}
+		NotReady: "is not ready", Unreachable: "is unreachable",
+		Tainted: "has a taint that evicts pods", Cordoned: "is cordoned"}
 	var parts []string
 	for _, status := range n.x.Status {
 		if status != Ready || len(n.x.Status) == 1 {

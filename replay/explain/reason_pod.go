@@ -92,7 +92,8 @@ func addRefusals(x *answer.Reason, d *answer.Decision) {
 	}
 }
 
-// podCode returns the reason code of a pod by itself. failedAs is the code of its last failure, "" if that is not known.
+// podCode returns the reason code of a pod by itself. failedAs is the code of its last failure, "" if that is not
+// known.
 func podCode(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod, failedAs answer.Code) answer.Code {
 	e := m.Queue().Find(p.Object.UID)
 	switch {

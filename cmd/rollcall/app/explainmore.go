@@ -14,11 +14,8 @@ import (
 
 // explainArgs checks the arguments of explain: a log alone, or a log, what is explained, and its name.
 func explainArgs(cmd *cobra.Command, args []string) error {
-	switch len(args) {
-	case 1, 3:
+	if len(args) == 1 {
 		return nil
-	case 2:
-		return usageError{fmt.Errorf("explain %s: its name is missing; for example: %s", args[1], firstExample(cmd))}
 	}
 	return cobra.ExactArgs(3)(cmd, args)
 }
@@ -52,8 +49,8 @@ func explainEviction(cmd *cobra.Command, log *history.Log, namespace, name strin
 	var missing *explain.NotFoundError
 	if errors.As(err, &missing) {
 		if _, groupErr := explain.Group(cmd.Context(), log, namespace, name, opts); groupErr == nil {
-			return explanation{}, fmt.Errorf("%s/%s is a gang and no pod: ask for one of its pods, which \"explain LOG "+
-				"gang %s/%s\" names", namespace, name, namespace, name)
+			return explanation{}, fmt.Errorf("%s/%s is a gang and no pod: ask for one of its pods, which "+
+				"\"explain LOG gang %s/%s\" names", namespace, name, namespace, name)
 		}
 	}
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// naiveState is the knowledge of a naive reader of the lines of log cat at a point: it takes them one by one, and shares no
-// code with the product. It reads the incident of package test/incident.
+// naiveState is the knowledge of a naive reader of the lines of log cat at a point. It takes them one by one, and shares
+// no code with the product. It reads the incident of package test/incident.
 type naiveState struct {
 	seq    uint64
 	now    time.Time
@@ -113,8 +113,8 @@ func readState(ts *testscript.TestScript, cat string, wanted func(e *stateLine) 
 	return s
 }
 
-// upTo wants the entries up to a time.
-func upTo(until time.Time) func(*stateLine) bool {
+// entriesUntil wants the entries up to a time.
+func entriesUntil(until time.Time) func(*stateLine) bool {
 	return func(e *stateLine) bool { return until.IsZero() || !e.Time.After(until) }
 }
 

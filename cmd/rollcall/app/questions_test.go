@@ -19,7 +19,7 @@ func pendings(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	until, err := time.Parse(time.RFC3339, args[1])
 	ts.Check(err)
-	s := readState(ts, ts.ReadFile(args[0]), upTo(until))
+	s := readState(ts, ts.ReadFile(args[0]), entriesUntil(until))
 	var told struct {
 		At    struct{ Seq uint64 }
 		Items []toldPending
@@ -224,7 +224,7 @@ func evicted(ts *testscript.TestScript, neg bool, args []string) {
 		OtherPossible int
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[2])), &told))
-	s := readState(ts, ts.ReadFile(args[0]), upTo(time.Time{}))
+	s := readState(ts, ts.ReadFile(args[0]), entriesUntil(time.Time{}))
 	compared(ts, neg, func() {
 		var x *stateEviction
 		for i := range s.evictions {
@@ -263,7 +263,7 @@ func victimof(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: victimof CAT GROUP")
 	}
-	s, victim := readState(ts, ts.ReadFile(args[0]), upTo(time.Time{})), ""
+	s, victim := readState(ts, ts.ReadFile(args[0]), entriesUntil(time.Time{})), ""
 	for _, x := range s.evictions {
 		if x.group == args[1] {
 			victim = x.victims[len(x.victims)-1]
@@ -283,7 +283,7 @@ func wrong(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	until, err := time.Parse(time.RFC3339, args[1])
 	ts.Check(err)
-	s := readState(ts, ts.ReadFile(args[0]), upTo(until))
+	s := readState(ts, ts.ReadFile(args[0]), entriesUntil(until))
 	var told struct {
 		Findings []struct {
 			Kind  string

@@ -56,9 +56,9 @@ type NodePod struct {
 	Stage string    `json:"stage"`
 	// Since is the time at which it got the node.
 	Since Instant `json:"since,omitzero"`
-	// Fate is the fate of the pod: Stays, Leaving, LostWithNode, Preempted, EvictedWithGang, Drained, Evicted, Succeeded,
-	// Failed, Released or Deleted. FateAt is the first entry that says so; nil for Stays. Gone is the entry that took it
-	// away; nil if it is still there.
+	// Fate is the fate of the pod: Stays, Leaving, LostWithNode, Preempted, EvictedWithGang, Drained, Evicted,
+	// Succeeded, Failed, Released or Deleted. FateAt is the first entry that says so; nil for Stays. Gone is the entry
+	// that took it away; nil if it is still there.
 	Fate   string `json:"fate"`
 	FateAt *Point `json:"fateAt,omitempty"`
 	Gone   *Point `json:"gone,omitempty"`
