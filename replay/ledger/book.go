@@ -15,7 +15,7 @@ import (
 )
 
 // book is the ledger of one part of a log, under way. Entries are noted when they are applied. When time passes, the
-// book settles: it looks at what the entries of the last instant changed.
+// book settles: it visits the objects that the entries of the last instant changed.
 type book struct {
 	m     *scheduler.Machine
 	by    By
@@ -28,6 +28,25 @@ type book struct {
 	resources []v1.ResourceName
 	index     map[v1.ResourceName]int
 
+	nodeTable
+	runs     map[types.UID]*run
+	gangs    map[*cluster.Group]*gangRuns
+	suspects map[*cluster.Group]bool // gangs whose counts may have changed
+
+	ended   []end
+	held    map[types.UID][]piece // time of pods whose end is not known yet
+	fallen  map[uint64]bool       // decisions that evict the rest of a gang, and not for others
+	atStart map[types.UID]bool    // the pods that existed when the part began
+	fates   map[types.UID]Column  // of those, what became of them first
+
+	line line
+
+	splits splits
+	all    bool // the next settle visits everything
+}
+
+// nodeTable has the nodes, and the changes of them that are not booked yet.
+type nodeTable struct {
 	nodes    []*node // in the order in which they came; a place is never used again
 	nodeAt   map[string]int
 	journal  journal
@@ -36,25 +55,11 @@ type book struct {
 	dirty    map[int]bool // nodes to look at
 	keeping  map[int]bool // nodes that keep room for nominated pods
 	newNames []string     // names of nodes that may be new
-	runs     map[types.UID]*run
-	gangs    map[*cluster.Group]*gangRuns
-	suspects map[*cluster.Group]bool // gangs whose counts may have changed
-
-	ended   []end
-	held    map[types.UID][]piece // time of pods whose end is not known yet
-	fallen  map[uint64]bool       // decisions that evict the rest of a gang, and not for others
-	atStart map[types.UID]bool    // the pods that were there when the part began
-	fates   map[types.UID]Column  // of those, what became of them first
-
-	line line
-
-	splits splits
-	all    bool // everything is to be looked at
 }
 
 func newBook(m *scheduler.Machine, by By) *book {
-	b := &book{m: m, by: by, rows: map[string]*row{}, index: map[v1.ResourceName]int{}, nodeAt: map[string]int{},
-		dirty: map[int]bool{}, keeping: map[int]bool{}, runs: map[types.UID]*run{},
+	b := &book{m: m, by: by, rows: map[string]*row{}, index: map[v1.ResourceName]int{},
+		nodeTable: nodeTable{nodeAt: map[string]int{}, dirty: map[int]bool{}, keeping: map[int]bool{}}, runs: map[types.UID]*run{},
 		gangs: map[*cluster.Group]*gangRuns{}, suspects: map[*cluster.Group]bool{}, held: map[types.UID][]piece{},
 		fallen: map[uint64]bool{}, atStart: map[types.UID]bool{}, fates: map[types.UID]Column{}, all: true}
 	b.common = &row{}
@@ -244,7 +249,7 @@ func (b *book) noteNode(name string) {
 	}
 }
 
-// settle books the time up to now, and takes in what the entries of this instant changed.
+// settle books the time up to now, and takes in the changes by the entries of this instant.
 func (b *book) settle() {
 	b.splits.pass(b.now - b.last)
 	b.last = b.now

@@ -8,7 +8,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// By says by what the pods are grouped. The zero value groups by namespace.
+// By is the property of pods that groups them. The zero value groups by namespace.
 type By struct {
 	kind  string
 	label string // of the kind label

@@ -1,10 +1,11 @@
 package ledger
 
-// Column is where a part of the resource-time is booked.
+// Column is a column of the ledger. Each part of the resource-time is booked in one.
 type Column uint8
 
-// The columns. Held time is in the first five, idle time in the ones from IdleNobody on. Of the causes of idle time the
-// first that applies counts, for the first entity in the order of the queue that waits and requests the resource.
+// The columns. Held time is in the first five, idle time in the ones from IdleNobody on. The first
+// cause of idle time that applies counts, for the first entity in the order of the queue that waits and requests the
+// resource.
 const (
 	// Useful: held by pods that ended well, or that still run at the log's end. A pod that was deleted counts if it was
 	// neither evicted by a decision nor lost with its node.

@@ -12,11 +12,11 @@
 // The sums are of resource units times nanoseconds, in 128 bits.
 //
 // The state changes only at entries. So the book looks at it once for each instant of the log, and there only at the
-// nodes, gangs and entities that the instant's entries changed. What idle room is unusable for is remembered for each
+// nodes, gangs and entities that the instant's entries changed. The causes of unusable room are remembered for each
 // kind of pods that waits (split.go). A log with snapshots is booked in parts at a time, and the result is the same.
 //
-// What became of a pod's time is known only at its end. The time is kept with the pod until then, also beyond the end
-// of the range: the column of a pod's time is the one that the whole log tells.
+// The column of a pod's time is known only at its end. The time is kept with the pod until then, also beyond the end
+// of the range: the column is the one that the whole log tells.
 //
 // The package never writes to a log, and decides nothing.
 //

@@ -51,7 +51,7 @@ func (b *book) noteEnds(e eventlog.Entry) {
 	}
 }
 
-// fate returns what became of a pod that ends now. obj is its last object.
+// fate returns the column of the time of a pod that ends now. obj is its last object.
 func (b *book) fate(p *cluster.Pod, obj *v1.Pod) Column {
 	if by := b.m.AskedBy(p.Object.UID, scheduler.Evict); by > 0 {
 		if b.fallen[by] {
@@ -105,7 +105,7 @@ func resolve(held map[types.UID][]piece, uid types.UID, as Column) {
 	delete(held, uid)
 }
 
-// lastFate returns what is known at the log's end of a pod that has not ended.
+// lastFate returns the column, as known at the log's end, of a pod that has not ended.
 func (b *book) lastFate(uid types.UID) Column {
 	p := b.m.Cluster().Pods().Get(uid)
 	if p == nil {

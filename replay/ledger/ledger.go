@@ -34,7 +34,7 @@ type Ledger struct {
 	Parts int
 }
 
-// Group is what was booked for a group.
+// Group has the booked times of a group.
 type Group struct {
 	Name  string
 	cells map[v1.ResourceName]*[columns]Sum
@@ -65,7 +65,7 @@ type Longest struct {
 	Pending bool
 }
 
-// Sum returns what was booked in a column.
+// Sum returns the sum of a column.
 func (g *Group) Sum(name v1.ResourceName, c Column) Sum {
 	if cells := g.cells[name]; cells != nil {
 		return cells[c]
@@ -240,7 +240,7 @@ func (l *Ledger) Gini(name v1.ResourceName) (gini *big.Rat, ok bool) {
 	return new(big.Rat).SetFrac(weighted, sum.Mul(sum, big.NewInt(n))), true
 }
 
-// unit is how people count a resource.
+// unit is the unit in which people count a resource.
 type unit struct {
 	name string // of one
 	size int64  // units of a resource that are one

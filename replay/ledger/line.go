@@ -101,7 +101,7 @@ func newLine(b *book) line {
 // touch notes an entity.
 func (l *line) touch(key queue.Key) { l.keys[key] = true }
 
-// settle takes in what the entries of this instant changed.
+// settle takes in the changes by the entries of this instant.
 func (l *line) settle() {
 	q := scheduler.QueueAsIs(l.b.m)
 	if q == nil {
@@ -389,7 +389,7 @@ func (l *line) hasMinimum(key queue.Key) bool {
 	return unit.Satisfied()
 }
 
-// asking returns what an entity asks for, and the key of that.
+// asking returns the requests of an entity, and their key.
 func (w *waiter) asking(b *book) (asks, string) {
 	kept := b.m.AnyKept()
 	if w.asks != nil && w.kept == kept && len(w.asks.labels) == 0 && !kept {

@@ -57,8 +57,8 @@ func locate(ctx context.Context, log *history.Log, m *history.Moment) (seq uint6
 	}
 	base, err := log.Base()
 	if err == nil && p.Seq < base {
-		err = &history.RequestError{Err: fmt.Errorf("%s is before what is known: the first state is that after entry %d",
-			m, base)}
+		err = &history.RequestError{Err: fmt.Errorf(
+			"%s is before the first state of the log, which is that after entry %d", m, base)}
 	}
 	if err != nil {
 		return 0, 0, err

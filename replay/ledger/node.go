@@ -9,7 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// node is a node as it was when the book last settled.
+// node is the state of a node at the last settle of the book.
 type node struct {
 	name  string
 	row   *row
@@ -129,7 +129,7 @@ func (b *book) place(name string) int {
 	return i
 }
 
-// flush books the time of a node since it was booked last, but for what pods hold and what is idle.
+// flush books the time of a node since it was booked last, except for the amounts that pods hold and the idle ones.
 func (b *book) flush(n *node) {
 	d := b.now - n.since
 	n.since = b.now

@@ -14,7 +14,7 @@ import (
 // maxSplits is the number of splits that are remembered.
 const maxSplits = 24
 
-// asks is what the cause of idle room depends on, besides the nodes: what waits.
+// asks are the requests of the entity that waits. The cause of idle room depends on them and on the nodes.
 type asks struct {
 	kinds  []*kind // by key; nil if nobody waits
 	gang   bool
@@ -45,7 +45,7 @@ type share struct {
 	since                  eventlog.Time // of the split's clock: not booked since
 }
 
-// split divides the idle room of all nodes by cause, for one kind of what waits. Its clock of a resource runs while it
+// split divides the idle room of all nodes by cause, for one kind of waiting entities. Its clock of a resource runs while it
 // is in charge of that. So a share is booked when its node changes, and whenever the split is needed, it needs to look
 // at the nodes that changed since.
 type split struct {
@@ -55,7 +55,7 @@ type split struct {
 	shares []share         // by node, then resource
 	seen   uint64          // up to where in the journal
 	used   uint64
-	// Of a gang with a topology: the domain of each node, "" for none, the places there, the sums, and the choice.
+	// A gang with a topology has the domain of each node, "" for none, the places there, the sums, and the choice.
 	domain  []string
 	room    []int64
 	rooms   map[string]int64

@@ -143,7 +143,8 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
 		"log trim":  {needs: nothing},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
-		"diff": {decides, []string{s.log, s.log}},
+		"diff": {decides, []string{s.log, s.log}}, "events": {decides, []string{s.log}},
+		"get": {decides, []string{s.log, "pods"}}, "report": {decides, []string{s.log}},
 		"demo": {needs: nothing}, "bench": {needs: nothing}, "bench log": {needs: nothing}, // their own configuration
 		"version": {needs: nothing},
 	}

@@ -32,8 +32,8 @@ func newReport(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report LOG|BUNDLE",
 		Short: "Report who held the resources, what was lost, what was idle and why",
-		Long: `Books the resource-time of a range of a log: for each group of pods what it held,
-and how much of that was useful, lost to preemption, lost to failures, lost with
+		Long: `Books the resource-time of a range of a log. For each group of pods: what it
+held, and how much of that was useful, lost to preemption, lost to failures, lost with
 a gang that fell below its minimum, or held by incomplete gangs. Then what
 became of the capacity: what was idle while nobody waited for it, and what was
 idle while somebody did, by cause; what was on nodes that were not ready. And
