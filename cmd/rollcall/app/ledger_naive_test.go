@@ -13,8 +13,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// naiveBooks is the result of a naive reader of log cat that books resource-time. At every instant it looks at all nodes
-// and pods. It shares no code with the product. The worlds may have anything that test/worlds makes.
+// naiveBooks is the result of a naive reader of log cat that books resource-time. At every instant it looks at all
+// nodes and pods. It shares no code with the product. The worlds may have anything that test/worlds makes.
 type naiveBooks struct {
 	t     naiveReporter
 	from  time.Time
