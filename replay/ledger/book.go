@@ -59,8 +59,9 @@ type nodeTable struct {
 
 func newBook(m *scheduler.Machine, by By) *book {
 	b := &book{m: m, by: by, rows: map[string]*row{}, index: map[v1.ResourceName]int{},
-		nodeTable: nodeTable{nodeAt: map[string]int{}, dirty: map[int]bool{}, keeping: map[int]bool{}}, runs: map[types.UID]*run{},
-		gangs: map[*cluster.Group]*gangRuns{}, suspects: map[*cluster.Group]bool{}, held: map[types.UID][]piece{},
+		nodeTable: nodeTable{nodeAt: map[string]int{}, dirty: map[int]bool{}, keeping: map[int]bool{}},
+		runs:      map[types.UID]*run{},
+		gangs:     map[*cluster.Group]*gangRuns{}, suspects: map[*cluster.Group]bool{}, held: map[types.UID][]piece{},
 		fallen: map[uint64]bool{}, atStart: map[types.UID]bool{}, fates: map[types.UID]Column{}, all: true}
 	b.common = &row{}
 	b.line = newLine(b)

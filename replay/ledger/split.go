@@ -45,9 +45,9 @@ type share struct {
 	since                  eventlog.Time // of the split's clock: not booked since
 }
 
-// split divides the idle room of all nodes by cause, for one kind of waiting entities. Its clock of a resource runs while it
-// is in charge of that. So a share is booked when its node changes, and whenever the split is needed, it needs to look
-// at the nodes that changed since.
+// split divides the idle room of all nodes by cause, for one kind of waiting entities. Its clock of a resource runs
+// while it is in charge of that. So a share is booked when its node changes, and a split that is needed visits only the
+// nodes that changed since.
 type split struct {
 	asks
 	b      *book

@@ -13,7 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// naiveBooks is the result of a naive reader of log cat that books resource-time. At every instant it looks at all
+// naiveBooks is the result of a naive reader of log cat that books resource-time. At every instant it visits all
 // nodes and pods. It shares no code with the product. The worlds may have anything that test/worlds makes.
 type naiveBooks struct {
 	t     naiveReporter
@@ -382,14 +382,15 @@ func (b *naiveBooks) waited(g *bookedGang) {
 	}
 }
 
-// first returns the gang that comes first of those that wait, nil for none.
+// first returns the waiting gang that comes first, nil for none.
 func (b *naiveBooks) first() (first *bookedGang) {
 	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
 		g := b.gangs[name]
 		if g.since.IsZero() {
 			continue
 		}
-		if first == nil || g.priority > first.priority || g.priority == first.priority && g.active.Before(first.active) {
+		if first == nil || g.priority > first.priority ||
+			g.priority == first.priority && g.active.Before(first.active) {
 			first = g
 		}
 	}

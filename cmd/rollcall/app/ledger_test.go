@@ -20,8 +20,8 @@ import (
 )
 
 // TestTheLedgerBooksEachNodesTimeOnce books random worlds, by all groups, in ranges, in one part and in several. For
-// each node and resource the columns add up to the capacity. What pods held there is what a naive reader of log cat
-// finds. The parts of a range add up to the whole, column by column.
+// each node and resource the columns add up to the capacity. The held amounts equal the ones of a naive reader of log
+// cat. The parts of a range add up to the whole, column by column.
 func TestTheLedgerBooksEachNodesTimeOnce(t *testing.T) {
 	several := 0
 	for seed := uint64(1); seed <= 8; seed++ {
@@ -35,7 +35,8 @@ func TestTheLedgerBooksEachNodesTimeOnce(t *testing.T) {
 			b := ledgers{t: t, name: log}
 			whole := b.make("node", ledger.Span{}, 1)
 			b.wantBalance(whole)
-			b.wantAsFound(whole, bookNaively(t, string(rollcall(t, "log", "cat", log)), "cpu", time.Time{}, time.Time{}))
+			cat := string(rollcall(t, "log", "cat", log))
+			b.wantAsFound(whole, bookNaively(t, cat, "cpu", time.Time{}, time.Time{}))
 			others := []string{"namespace", "gang", "priority", "label:app"}
 			for _, by := range []string{"node", others[seed%4]} {
 				b.wantParts(by, whole)
@@ -105,7 +106,8 @@ func (b *ledgers) wantAsFound(l *ledger.Ledger, naive *naiveBooks) {
 				b.t.Errorf("node %s: %s of %s are booked as held, and by log cat it is %s", g.Name, held, name, want)
 			}
 			if got, want := g.Sum(name, ledger.Capacity).Big(), found(naive.capacity); got.Cmp(want) != 0 {
-				b.t.Errorf("node %s: the capacity of %s is booked as %s, and by log cat it is %s", g.Name, name, got, want)
+				b.t.Errorf("node %s: the capacity of %s is booked as %s, and by log cat it is %s",
+					g.Name, name, got, want)
 			}
 			compared++
 		}
@@ -213,7 +215,7 @@ func (g *toldGroup) sum(columns ...string) *big.Int {
 	return sum
 }
 
-// ledgered compares a report by namespace with what a naive reader of log cat finds:
+// ledgered compares a report by namespace with the findings of a naive reader of log cat:
 //
 //	ledgered CAT FROM TO REPORT.json
 //
