@@ -9,8 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// naiveState is the knowledge of a naive reader of the lines of log cat at a point. It takes them one by one, and shares
-// no code with the product. It reads the incident of package test/incident.
+// naiveState is the knowledge of a naive reader of the lines of log cat at a point. It takes them one by one, and
+// shares no code with the product. It reads the incident of package test/incident.
 type naiveState struct {
 	seq    uint64
 	now    time.Time
