@@ -219,8 +219,8 @@ func (g *toldGroup) sum(columns ...string) *big.Int {
 //
 //	ledgered CAT FROM TO REPORT.json
 //
-// FROM and TO are times, - for the log's ends. A moment is the nanosecond behind FROM. It compares, for the GPUs, what
-// each team held, with what became of it; what was idle, by cause; and, for whole logs, the longest wait of each team.
+// FROM and TO are times, - for the log's ends. A moment is the nanosecond behind FROM. It compares the
+// GPU time of each team by its fate, the idle time by cause, and, for whole logs, the longest wait of each team.
 func ledgered(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: ledgered CAT FROM TO REPORT.json")
