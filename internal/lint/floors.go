@@ -104,6 +104,7 @@ var rooms = []room{
 	{dir: "cmd/rollcall/app", floor: top},
 	{dir: "cmd/kubectl-rollcall", floor: top},
 	{dir: "test/compat", floor: side, testSupport: true},
+	{dir: "test/incident", floor: side, testSupport: true},
 	{dir: "test/histories", floor: side, testSupport: true},
 	{dir: "test/outside", floor: side, testSupport: true},
 	{dir: "internal/alloc", floor: side, testSupport: true},

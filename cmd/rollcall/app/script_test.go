@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/test/incident"
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 //	exits CODE rollcall ARG...   the command exits with that code
 //	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
 //	forgeindex LOG               the parts of the log's index are replaced by wrong ones with right hashes
+//	incident DIR                 the input files of package test/incident: DIR/nodes.yaml and DIR/workload.yaml
 //	explained, placement, jumps, tampered, figures
 //	                             answers compared with a naive reading of log cat; see their comments
 //
@@ -59,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"exits":      exits,
 			"samelog":    sameLog,
 			"forgeindex": forgeIndex,
+			"incident":   writeIncident,
 			// The users' journeys: oncall.txt, auditor.txt, platform.txt.
 			"explained": explained,
 			"preemptor": preemptor,
@@ -95,6 +98,14 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code is %d, want %d", got, want)
 	}
+}
+
+// writeIncident writes the input files of the incident that the questions are asked about.
+func writeIncident(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: incident DIR")
+	}
+	ts.Check(incident.Write(ts.MkAbs(args[0])))
 }
 
 func sameLog(ts *testscript.TestScript, neg bool, args []string) {
