@@ -15,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay/entities"
 	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -26,8 +27,10 @@ const maxViolations = 100_000
 type Options struct {
 	// From and Last are the first and the last entry that are audited. Entries before From are applied.
 	From, Last uint64
-	// Keep is the number of allowed overtakings that the report keeps; it counts all.
+	// Keep is the number of allowed overtakings that the report keeps, the least regular ones; it counts all.
 	Keep uint64
+	// Filter selects the overtakings of an entity, or by one.
+	Filter entities.Filter
 }
 
 // Audit reads a range of a log, and the entries before it that make the state to begin with, and reports every
@@ -38,7 +41,9 @@ func Audit(ctx context.Context, log *history.Log, o Options) (*Report, error) {
 		return nil, err
 	}
 	a := &auditor{
-		Options: o, m: m, report: &Report{First: o.From, Rules: map[Rule]uint64{}, Overtakings: []Overtaking{}},
+		Options: o, m: m, report: &Report{
+			First: o.From, Filter: o.Filter.String(), Rules: map[Rule]uint64{}, Overtakings: []Overtaking{},
+		},
 		line: line{places: map[queue.Key]place{}, idle: map[queue.Key]bool{}}, refused: map[queue.Key]refusal{},
 		chosen: map[queue.Key]*choice{},
 	}
@@ -193,7 +198,14 @@ func (a *auditor) stray(e eventlog.Entry, d *eventlog.Decision, by *queue.Entity
 			continue
 		}
 		wrong.Placed, wrong.Time = e.Seq, e.Time.String()
-		a.report.add(wrong, a.Keep)
+		a.add(wrong)
+	}
+}
+
+// add reports an overtaking, if it is asked for.
+func (a *auditor) add(o Overtaking) {
+	if a.Filter.Any() || a.Filter.Selects(o.By.entity()) || a.Filter.Selects(o.Overtaken.entity()) {
+		a.report.add(o, a.Keep)
 	}
 }
 
@@ -248,7 +260,7 @@ func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queu
 		for i := range c.overtakes {
 			o := &c.overtakes[i]
 			o.Placed, o.Time = e.Seq, e.Time.String()
-			a.report.add(o.Overtaking, a.Keep)
+			a.add(o.Overtaking)
 		}
 		c.placed = true
 	}
