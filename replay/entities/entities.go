@@ -24,7 +24,9 @@ type Entity struct {
 }
 
 // String returns the entity with its priority.
-func (e Entity) String() string { return fmt.Sprintf("%s %s (priority %d)", e.Kind, e.Name, e.Priority) }
+func (e Entity) String() string {
+	return fmt.Sprintf("%s %s (priority %d)", e.Kind, e.Name, e.Priority)
+}
 
 // A Filter selects entities. Its zero value selects all.
 type Filter struct {
