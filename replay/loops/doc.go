@@ -1,7 +1,7 @@
 // Package loops finds pods and gangs in a log that are preempted and restarted in circles.
 //
-// There are two kinds. In a Circle each entity has evicted pods of the next, and the last one of the first: every one of
-// them came again and evicted in its turn. An Again is an entity whose pods were evicted, came again, and whose
+// There are two kinds. In a Circle each entity has evicted pods of the next, and the last one of the first: every one
+// of them came again and evicted in its turn. An Again is an entity whose pods were evicted, came again, and whose
 // successors were evicted too. The successor of a pod is the pod that comes in its place: one of the same name, of the
 // same controller, or else of the same gang, the first that comes after the eviction.
 //

@@ -154,7 +154,8 @@ func (s *search) take(e eventlog.Entry) {
 			l.bound, l.since = true, s.now
 		}
 	case *eventlog.EvictResult:
-		if l := s.pods[p.UID]; l != nil && p.Outcome == eventlog.EvictGivenUp && l.by != nil && !l.gone {
+		stays := p.Outcome == eventlog.EvictGivenUp || p.Outcome == eventlog.EvictWithdrawn
+		if l := s.pods[p.UID]; l != nil && stays && l.by != nil && !l.gone && l.by.seq == p.Decision {
 			s.stay(l)
 		}
 	case *eventlog.Decision:

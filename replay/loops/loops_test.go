@@ -76,8 +76,8 @@ func (s *story) start(i int) {
 		s.first[i] = p.Name
 	}
 	s.add(&eventlog.Upserted{Resource: eventlog.Pods, Object: p})
-	s.add(&eventlog.Decision{Cycle: uint64(s.pods), Namespace: "ml", Name: p.Name, UID: uid, Outcome: eventlog.Scheduled,
-		Node: "n"})
+	s.add(&eventlog.Decision{Cycle: uint64(s.pods), Namespace: "ml", Name: p.Name, UID: uid,
+		Outcome: eventlog.Scheduled, Node: "n"})
 	s.add(&eventlog.BindResult{UID: uid, Node: "n", Outcome: eventlog.BindBound, Decision: uint64(len(s.entries))})
 	s.since[i] = s.now
 }
@@ -246,11 +246,11 @@ func TestACircleIsToldWithItsCost(t *testing.T) {
 	const want = `circle    podgroup ml/gang-3 evicted podgroup ml/gang-1, which evicted podgroup ml/gang-3
           3 evictions of 3 pods in 2h0m0s, since 2026-01-01T02:00:00.000000000Z (entries 7 to 17)
           lost: 6.000 hours of CPU
-          entry 7: podgroup ml/gang-3 evicted 1 pods of podgroup ml/gang-1, time 1
-          entry 12: podgroup ml/gang-1 evicted 1 pods of podgroup ml/gang-3, time 1
-          … and 1 more evictions
+          entry 7: podgroup ml/gang-3 evicted a pod of podgroup ml/gang-1, time 1
+          entry 12: podgroup ml/gang-1 evicted a pod of podgroup ml/gang-3, time 1
+          … and 1 more eviction
 entries 1 to 18: 3 evictions of 3 pods, lost: 6.000 hours of CPU
-1 circles; 0 more that came again and were evicted again
+1 circle; 0 more came again and were evicted again
 `
 	if b.String() != want {
 		t.Errorf("the report is\n%s\nwant\n%s", b.String(), want)
@@ -259,14 +259,16 @@ entries 1 to 18: 3 evictions of 3 pods, lost: 6.000 hours of CPU
 
 // TestAnEvictionThatIsGivenUpIsNone has the victim stay.
 func TestAnEvictionThatIsGivenUpIsNone(t *testing.T) {
-	s := newStory(2)
-	s.start(0)
-	s.start(1)
-	v := s.runs[0]
-	s.evict(1, 0, 0)
-	s.entries = s.entries[:len(s.entries)-1] // it is not deleted
-	s.add(&eventlog.EvictResult{UID: v.UID, Outcome: eventlog.EvictGivenUp, Decision: uint64(len(s.entries))})
-	if r := s.found(t); r.Evictions != 0 || r.Pods != 0 || len(r.Lost) != 0 {
-		t.Errorf("%d evictions of %d pods are counted, which lost %s", r.Evictions, r.Pods, r.Lost)
+	for _, outcome := range []eventlog.EvictOutcome{eventlog.EvictGivenUp, eventlog.EvictWithdrawn} {
+		s := newStory(2)
+		s.start(0)
+		s.start(1)
+		v := s.runs[0]
+		s.evict(1, 0, 0)
+		s.entries = s.entries[:len(s.entries)-1] // it is not deleted
+		s.add(&eventlog.EvictResult{UID: v.UID, Outcome: outcome, Decision: uint64(len(s.entries))})
+		if r := s.found(t); r.Evictions != 0 || r.Pods != 0 || len(r.Lost) != 0 {
+			t.Errorf("%s: %d evictions of %d pods are counted, which lost %s", outcome, r.Evictions, r.Pods, r.Lost)
+		}
 	}
 }

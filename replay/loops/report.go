@@ -213,6 +213,14 @@ func loopOf(kind string, names []string, own []*eviction) Loop {
 	return loop
 }
 
+// count returns a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // WriteText writes the loop for people; show limits its evictions.
 func (l *Loop) WriteText(w io.Writer, show uint64) error {
 	if l.Kind == Circle {
@@ -225,17 +233,20 @@ func (l *Loop) WriteText(w io.Writer, show uint64) error {
 		fmt.Fprintf(w, "again     %s was evicted up to %d times, and came again\n", eventlog.Plain(l.Entities[0]),
 			l.Rounds)
 	}
-	fmt.Fprintf(w, "          %d evictions of %d pods in %s, since %s (entries %d to %d)\n", len(l.Evictions), l.Pods,
-		l.Duration, l.Since, l.First, l.Last)
+	fmt.Fprintf(w, "          %s of %s in %s, since %s (entries %d to %d)\n", count(len(l.Evictions), "eviction"),
+		count(l.Pods, "pod"), l.Duration, l.Since, l.First, l.Last)
 	_, err := fmt.Fprintf(w, "          lost: %s\n", eventlog.Plain(l.Lost.String()))
 	for i, x := range l.Evictions {
 		if uint64(i) == show {
-			_, err = fmt.Fprintf(w, "          … and %d more evictions\n", len(l.Evictions)-i)
+			_, err = fmt.Fprintf(w, "          … and %s\n", count(len(l.Evictions)-i, "more eviction"))
 			break
 		}
 		pods := fmt.Sprintf("%d pods of ", x.Pods)
-		if strings.HasPrefix(x.Victim, "pod ") {
+		switch {
+		case strings.HasPrefix(x.Victim, "pod "):
 			pods = ""
+		case x.Pods == 1:
+			pods = "a pod of "
 		}
 		_, err = fmt.Fprintf(w, "          entry %d: %s evicted %s%s, time %d\n", x.Seq, eventlog.Plain(x.By), pods,
 			eventlog.Plain(x.Victim), x.Round)
@@ -250,11 +261,11 @@ func (r *Report) WriteText(w io.Writer, show uint64) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "entries %d to %d: %d evictions of %d pods, lost: %s\n", r.First, r.Last, r.Evictions, r.Pods,
-		eventlog.Plain(r.Lost.String()))
+	fmt.Fprintf(w, "entries %d to %d: %s of %s, lost: %s\n", r.First, r.Last, count(r.Evictions, "eviction"),
+		count(r.Pods, "pod"), eventlog.Plain(r.Lost.String()))
 	verdict := "nobody was evicted and came again to be evicted again"
 	if len(r.Loops) > 0 {
-		verdict = fmt.Sprintf("%d circles; %d more that came again and were evicted again", r.Circles, r.Again)
+		verdict = fmt.Sprintf("%s; %d more came again and were evicted again", count(r.Circles, "circle"), r.Again)
 	}
 	_, err := fmt.Fprintln(w, verdict)
 	return err

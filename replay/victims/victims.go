@@ -95,7 +95,9 @@ func preempts(d *eventlog.Decision) bool {
 
 // victimsOf returns the pods that give up their nodes for the Decision's pod or gang: the ones that are evicted, and
 // pods of others that Permit held and that are released.
-func victimsOf(m *scheduler.Machine, pod *cluster.Pod, d *eventlog.Decision) (victims []*cluster.Pod, unknown []types.UID) {
+func victimsOf(
+	m *scheduler.Machine, pod *cluster.Pod, d *eventlog.Decision,
+) (victims []*cluster.Pod, unknown []types.UID) {
 	for _, uid := range d.Victims {
 		if v := m.Cluster().Pods().Get(uid); v != nil {
 			victims = append(victims, v)

@@ -77,7 +77,8 @@ func TestFindingsAreTheOnesOfANaiveSearch(t *testing.T) {
 				wrong := edited(entries, i, to)
 				r := audited(t, wrong, entities.Filter{})
 				if r.Violations != 1 || r.Rules[victims.Choice] != 1 {
-					t.Errorf("seed %d: entry %d has other victims, and no violation is found:\n%s", seed, e.Seq, text(t, r))
+					t.Errorf("seed %d: entry %d has other victims, and no violation is found:\n%s", seed, e.Seq,
+						text(t, r))
 				}
 				compare(t, seed, r, n.faults(wrong[i].Payload.(*eventlog.Decision), allowedBy(world)), seen)
 			}
@@ -138,8 +139,8 @@ func text(t *testing.T, r *victims.Report) string {
 	return b.String()
 }
 
-// TestAFilterSelectsPreemptionsByBothSides audits one preemption with filters that select its preemptor, its victim, and
-// nothing.
+// TestAFilterSelectsPreemptionsByBothSides audits one preemption with filters that select its preemptor, its victim,
+// and nothing.
 func TestAFilterSelectsPreemptionsByBothSides(t *testing.T) {
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: \"4\", pods: \"10\"}}\n"
 	entries := recorded(t, node+pod("low", 1, "0s", 4, "free", "")+pod("high", 5, "10s", 2, "free", ""))

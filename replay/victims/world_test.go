@@ -28,8 +28,8 @@ func yaml(seed uint64) string {
 		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Node\nmetadata: {name: n%d}\n"+
 			"status: {allocatable: {cpu: \"4\", pods: \"10\"}}\n", i)
 	}
-	fmt.Fprintf(&b, "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: keep, namespace: default}\n"+
-		"spec: {selector: {matchLabels: {app: kept}}}\nstatus: {disruptionsAllowed: %d}\n", r.IntN(2))
+	fmt.Fprintf(&b, "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: "+
+		"{name: keep, namespace: default}\nspec: {selector: {matchLabels: {app: kept}}}\nstatus: {disruptionsAllowed: %d}\n", r.IntN(2))
 	for i := range 4 + r.IntN(6) {
 		app := "free"
 		if r.IntN(3) == 0 {
@@ -41,8 +41,8 @@ func yaml(seed uint64) string {
 		b.WriteString(pod(fmt.Sprintf("high-%d", i), 5+i, fmt.Sprintf("%ds", 100+10*i), 1+r.IntN(4), "free", ""))
 	}
 	members := 2 + r.IntN(2)
-	fmt.Fprintf(&b, "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: gang, namespace: default, "+
-		"annotations: {rollcall.dev/arrival: 200s}}\n"+
+	fmt.Fprintf(&b, "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: "+
+		"{name: gang, namespace: default, annotations: {rollcall.dev/arrival: 200s}}\n"+
 		"spec: {priority: 9, schedulingPolicy: {gang: {minCount: %d}}}\n", members)
 	for i := range members {
 		b.WriteString(pod(fmt.Sprintf("member-%d", i), 9, "200s", 1+r.IntN(3), "free", "gang"))

@@ -66,7 +66,8 @@ larger difference of priorities come first, and then the earlier ones.`,
 	cmd.Flags().Var(&a.until, "at", "the same as --until")
 	cmd.MarkFlagsMutuallyExclusive("at", "until")
 	a.filterFlags.register(cmd, "overtakings of, or by,")
-	cmd.Flags().Uint64Var(&a.show, "show", 100, "how many overtakings that are allowed to show; violations are all shown")
+	cmd.Flags().Uint64Var(&a.show, "show", 100,
+		"how many overtakings that are allowed to show; violations are all shown")
 	return cmd
 }
 
