@@ -29,7 +29,8 @@ func yaml(seed uint64) string {
 			"status: {allocatable: {cpu: \"4\", pods: \"10\"}}\n", i)
 	}
 	fmt.Fprintf(&b, "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: "+
-		"{name: keep, namespace: default}\nspec: {selector: {matchLabels: {app: kept}}}\nstatus: {disruptionsAllowed: %d}\n", r.IntN(2))
+		"{name: keep, namespace: default}\nspec: {selector: {matchLabels: {app: kept}}}\n"+
+		"status: {disruptionsAllowed: %d}\n", r.IntN(2))
 	for i := range 4 + r.IntN(6) {
 		app := "free"
 		if r.IntN(3) == 0 {
