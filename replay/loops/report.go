@@ -184,7 +184,7 @@ func (s *search) report() *Report {
 	}
 	for _, name := range g.names {
 		own := slices.DeleteFunc(slices.Clone(all), func(x *eviction) bool { return x.victim != name || circled[x] })
-		if len(own) > 1 && slices.ContainsFunc(own, func(x *eviction) bool { return x.round > 1 }) {
+		if slices.ContainsFunc(own, func(x *eviction) bool { return x.round > 1 }) {
 			r.Again, r.Loops = r.Again+1, append(r.Loops, loopOf(Again, []string{name}, own))
 		}
 	}

@@ -142,7 +142,7 @@ func text(t *testing.T, r *victims.Report) string {
 // TestAFilterSelectsPreemptionsByBothSides audits one preemption with filters that select its preemptor, its victim,
 // and nothing.
 func TestAFilterSelectsPreemptionsByBothSides(t *testing.T) {
-	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: \"4\", pods: \"10\"}}\n"
+	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n0}\nstatus: {allocatable: {cpu: \"4\", pods: \"10\"}}\n"
 	entries := recorded(t, node+pod("low", 1, "0s", 4, "free", "")+pod("high", 5, "10s", 2, "free", ""))
 	at := slices.IndexFunc(entries, func(e eventlog.Entry) bool {
 		d, ok := e.Payload.(*eventlog.Decision)
