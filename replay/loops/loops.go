@@ -80,7 +80,7 @@ type lineage struct {
 	times int    // how often one of them was evicted and went
 }
 
-// eviction is what one Decision evicts of one entity.
+// eviction has the pods of one entity that one Decision evicts.
 type eviction struct {
 	seq        uint64
 	time       eventlog.Time
@@ -204,8 +204,8 @@ func (s *search) stay(l *life) {
 	l.line.times--
 }
 
-// decided notes the evictions of a Decision. Pods that a gang loses because it fell below its minimum go on account of
-// the gang's own condition: they have successors too, but nobody evicted them.
+// decided notes the evictions of a Decision. The rest of a gang that fell below its minimum has successors too, but
+// nobody preempted it.
 func (s *search) decided(d *eventlog.Decision) {
 	if l := s.pods[d.UID]; l != nil && d.Node != "" {
 		l.node = d.Node

@@ -140,8 +140,8 @@ func (s *story) circles() (out []string) {
 	return out
 }
 
-// TestLoopsAreTheOnesOfANaiveSearch compares the loops of random histories with those that the writer of the history
-// finds: sets of entities that reach each other, and how often each was evicted.
+// TestLoopsAreTheOnesOfANaiveSearch compares the loops of random histories with the loops that the writer of the
+// history finds: sets of entities that reach each other, and how often each was evicted.
 func TestLoopsAreTheOnesOfANaiveSearch(t *testing.T) {
 	circles, again := 0, 0
 	for seed := range uint64(fixedseed.Of(2000, 300)) {

@@ -24,7 +24,7 @@ const (
 	Again = "Again"
 )
 
-// An Eviction is what one Decision evicted of one entity.
+// An Eviction tells which pods of one entity one Decision evicted.
 type Eviction struct {
 	Seq    uint64 `json:"seq"`
 	Time   string `json:"time"`

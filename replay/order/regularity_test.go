@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheLeastRegularOvertakingsAreKept adds overtakings in the log's order and compares the kept ones with all of them,
-// sorted.
+// TestTheLeastRegularOvertakingsAreKept adds overtakings in the log's order and compares the kept ones with all of
+// them, sorted.
 func TestTheLeastRegularOvertakingsAreKept(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -129,10 +129,9 @@ type Report struct {
 	Omitted     uint64       `json:"omitted,omitempty"`
 }
 
-// ranks order the rules, the least regular one first. Violations come first. Then come the rules by which an entity
-// that could be attempted, or for which nothing may go first, was passed by exception: room that was kept for the other
-// one, a lane, a reservation, a gang that has its minimum, extenders. The last are the ordinary rules by which it could
-// not be attempted at all: it had been refused, waited for room, was in backoff or was kept out of the queue.
+// ranks order the rules, the least regular one first. Violations come first. The exceptions are next: the overtaken
+// entity could have been attempted, or has the right to be the first, and a rule let another one go before it. The
+// ordinary rules are last: the entity could not be attempted at all.
 var ranks = []Rule{Attempt, Turn, Strict, Blocked, Nominated, Lane, Reserved, Beyond, Asking, Refused, NoRoom, Backoff,
 	Gated}
 

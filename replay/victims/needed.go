@@ -14,8 +14,8 @@ import (
 // maxExchanges is the number of exchanges of a victim for a less important pod that are tried for one preemption.
 const maxExchanges = 2000
 
-// checkNeeded checks that no victim could stay while the pod, or the members of the gang, go to the nodes that the
-// Decision keeps for them, and that no less important pod could go in its place.
+// checkNeeded checks that no victim could stay, and that no less important pod could go in its place. The pod, or the
+// members of the gang, go to the nodes that the Decision keeps for them.
 func (c *check) checkNeeded(p *Preemption, again again) {
 	needless := false
 	for _, u := range c.units {
