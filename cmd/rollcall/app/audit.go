@@ -64,7 +64,6 @@ larger difference of priorities come first, and then the earlier ones.`,
 	}
 	a.rangeAudit.register(cmd)
 	cmd.Flags().Var(&a.until, "at", "the same as --until")
-	cmd.MarkFlagsMutuallyExclusive("at", "until")
 	a.filterFlags.register(cmd, "overtakings of, or by,")
 	cmd.Flags().Uint64Var(&a.show, "show", 100,
 		"how many overtakings that are allowed to show; violations are all shown")
@@ -72,6 +71,9 @@ larger difference of priorities come first, and then the earlier ones.`,
 }
 
 func (a *orderAudit) run(cmd *cobra.Command, name string) error {
+	if cmd.Flags().Changed("at") && cmd.Flags().Changed("until") {
+		return usageError{errors.New("--at and --until are the same: give one of them")}
+	}
 	filter, err := a.filter()
 	if err != nil {
 		return err
