@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sort"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay/entities"
 	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -26,8 +26,10 @@ const maxViolations = 100_000
 type Options struct {
 	// From and Last are the first and the last entry that are audited. Entries before From are applied.
 	From, Last uint64
-	// Keep is the number of allowed overtakings that the report keeps; it counts all.
+	// Keep is the number of allowed overtakings that the report keeps, the least regular ones; it counts all.
 	Keep uint64
+	// Filter selects the overtakings of an entity, or by one.
+	Filter entities.Filter
 }
 
 // Audit reads a range of a log, and the entries before it that make the state to begin with, and reports every
@@ -38,7 +40,9 @@ func Audit(ctx context.Context, log *history.Log, o Options) (*Report, error) {
 		return nil, err
 	}
 	a := &auditor{
-		Options: o, m: m, report: &Report{First: o.From, Rules: map[Rule]uint64{}, Overtakings: []Overtaking{}},
+		Options: o, m: m, report: &Report{
+			First: o.From, Filter: o.Filter.String(), Rules: map[Rule]uint64{}, Overtakings: []Overtaking{},
+		},
 		line: line{places: map[queue.Key]place{}, idle: map[queue.Key]bool{}}, refused: map[queue.Key]refusal{},
 		chosen: map[queue.Key]*choice{},
 	}
@@ -193,7 +197,14 @@ func (a *auditor) stray(e eventlog.Entry, d *eventlog.Decision, by *queue.Entity
 			continue
 		}
 		wrong.Placed, wrong.Time = e.Seq, e.Time.String()
-		a.report.add(wrong, a.Keep)
+		a.add(wrong)
+	}
+}
+
+// add reports an overtaking, if it is asked for.
+func (a *auditor) add(o Overtaking) {
+	if a.Filter.Any() || a.Filter.Selects(o.By.entity()) || a.Filter.Selects(o.Overtaken.entity()) {
+		a.report.add(o, a.Keep)
 	}
 }
 
@@ -248,7 +259,7 @@ func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queu
 		for i := range c.overtakes {
 			o := &c.overtakes[i]
 			o.Placed, o.Time = e.Seq, e.Time.String()
-			a.report.add(o.Overtaking, a.Keep)
+			a.add(o.Overtaking)
 		}
 		c.placed = true
 	}
@@ -482,101 +493,4 @@ func entityOf(e *queue.Entity) Entity {
 		out.ActiveSince = t.String()
 	}
 	return out
-}
-
-// place is the position of an entity in the order.
-type place struct {
-	priority int32
-	time     eventlog.Time // since when, in its priority; 0 for never
-}
-
-// stands reports whether p comes before q: a higher priority, or the same one for longer. Entities of one priority and
-// time have an order too, by name; nobody is harmed by that, and it is not audited.
-func (p place) stands(q place) bool {
-	return p.priority > q.priority || p.priority == q.priority && p.time != 0 && p.time < q.time
-}
-
-// line has the entities that are not placed, in order: a search finds the ones before another without visiting all.
-type line struct {
-	places map[queue.Key]place
-	keys   []queue.Key // by priority, then time, then key
-	idle   map[queue.Key]bool
-}
-
-func (a *auditor) placeOf(e *queue.Entity) place {
-	t := e.FirstActive()
-	if a.byRequeue && t != 0 {
-		t = e.Timestamp()
-	}
-	return place{e.Priority(), t}
-}
-
-func compare(a, b place, x, y queue.Key) bool {
-	if a.priority != b.priority {
-		return a.priority > b.priority
-	}
-	if a.time != b.time {
-		return a.time < b.time
-	}
-	return queue.CompareKeys(x, y) < 0
-}
-
-// touch puts an entity at its position as of now, or takes it out if it is placed or gone.
-func (l *line) touch(a *auditor, key queue.Key) {
-	if p, ok := l.places[key]; ok {
-		i := l.find(p, key)
-		l.keys = slices.Delete(l.keys, i, i+1)
-		delete(l.places, key)
-	}
-	delete(l.idle, key)
-	e := a.m.Queue().Get(key)
-	if e == nil || e.State() == queue.Placed || e.Resize() {
-		return // it needs no node
-	}
-	p := a.placeOf(e)
-	if p.time == 0 {
-		l.idle[key] = true // it was never active: it is checked each time until it is
-	}
-	i := l.find(p, key)
-	l.keys = slices.Insert(l.keys, i, key)
-	l.places[key] = p
-}
-
-func (l *line) find(p place, key queue.Key) int {
-	return sort.Search(len(l.keys), func(i int) bool {
-		at := l.keys[i]
-		return !compare(l.places[at], p, at, key)
-	})
-}
-
-// before returns the entities that are ahead of e and are not placed, in order.
-func (l *line) before(a *auditor, e *queue.Entity) []*queue.Entity {
-	for _, key := range sortedKeys(l.idle) {
-		l.touch(a, key)
-	}
-	if l.places[e.Key()] != a.placeOf(e) {
-		l.touch(a, e.Key())
-	}
-	own := a.placeOf(e)
-	var out []*queue.Entity
-	for _, key := range l.keys {
-		if p := l.places[key]; p.priority < own.priority || p.priority == own.priority && p.time >= own.time {
-			break
-		}
-		other := a.m.Queue().Get(key)
-		if key == e.Key() || other == nil || other.State() == queue.Placed || !a.placeOf(other).stands(own) {
-			continue
-		}
-		out = append(out, other)
-	}
-	return out
-}
-
-func sortedKeys(set map[queue.Key]bool) []queue.Key {
-	keys := make([]queue.Key, 0, len(set))
-	for key := range set {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, queue.CompareKeys)
-	return keys
 }

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/entities"
 )
 
 // A Rule says why an overtaking was allowed, or which rule it violates.
@@ -67,8 +69,10 @@ type Entity struct {
 	ActiveSince string `json:"activeSince,omitempty"`
 }
 
-func (e Entity) String() string {
-	return fmt.Sprintf("%s %s (priority %d)", e.Kind, e.Name, e.Priority)
+func (e Entity) String() string { return e.entity().String() }
+
+func (e Entity) entity() entities.Entity {
+	return entities.Entity{Kind: e.Kind, Name: e.Name, Priority: e.Priority}
 }
 
 // An Overtaking is one entity placed before another that was ahead of it in the queue.
@@ -110,6 +114,8 @@ type Report struct {
 	// First and Last are the entries that were audited.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
+	// Filter says which overtakings are counted and reported; "" for all.
+	Filter string `json:"filter,omitempty"`
 	// Attempts is the number of attempts that began in them, Placed the number of entities that these placed.
 	Attempts uint64 `json:"attempts"`
 	Placed   uint64 `json:"placed"`
@@ -117,27 +123,64 @@ type Report struct {
 	Allowed    uint64          `json:"allowed"`
 	Violations uint64          `json:"violations"`
 	Rules      map[Rule]uint64 `json:"rules"`
-	// Overtakings are the violations and the first of the allowed ones, in the log's order. Omitted is the number that
-	// were left out.
+	// Overtakings are the violations and the first of the allowed ones, the least regular ones first. Omitted is the
+	// number that were left out.
 	Overtakings []Overtaking `json:"overtakings"`
 	Omitted     uint64       `json:"omitted,omitempty"`
 }
 
-// add counts an overtaking, and keeps it if there is room: keep for the allowed ones, and maxViolations for the others.
+// ranks order the rules, the least regular one first. Violations come first. The exceptions are next: the overtaken
+// entity could have been attempted, or has the right to be the first, and a rule let another one go before it. The
+// ordinary rules are last: the entity could not be attempted at all.
+var ranks = []Rule{Attempt, Turn, Strict, Blocked, Nominated, Lane, Reserved, Beyond, Asking, Refused, NoRoom, Backoff,
+	Gated}
+
+// compareRegularity orders overtakings, the least regular one first: by rule, then by the difference of the priorities,
+// the larger one first, then as in the log.
+func compareRegularity(a, b *Overtaking) int {
+	return cmp.Or(
+		cmp.Compare(slices.Index(ranks, a.Rule), slices.Index(ranks, b.Rule)),
+		cmp.Compare(b.passes(), a.passes()),
+		cmp.Compare(a.Placed, b.Placed),
+	)
+}
+
+// passes returns by how much the priority of the overtaken entity is higher.
+func (o *Overtaking) passes() int64 { return int64(o.Overtaken.Priority) - int64(o.By.Priority) }
+
+// add counts an overtaking, and keeps it if it is among the least regular ones: keep of the allowed ones, and
+// maxViolations of the others.
 func (r *Report) add(o Overtaking, keep uint64) {
 	r.Rules[o.Rule]++
-	room := r.Allowed < keep
+	violations := min(r.Violations, maxViolations)
+	part, room := r.Overtakings[violations:], keep
 	if o.Verdict == Violation {
-		room = r.Violations < maxViolations
+		part, room = r.Overtakings[:violations], maxViolations
 		r.Violations++
 	} else {
 		r.Allowed++
 	}
-	if !room {
+	at, _ := slices.BinarySearchFunc(part, &o, func(x Overtaking, o *Overtaking) int {
+		return cmp.Or(compareRegularity(&x, o), -1) // ties go to the first in the log
+	})
+	full := uint64(len(part)) >= room
+	if full {
 		r.Omitted++
+	}
+	if uint64(at) >= room {
 		return
 	}
-	r.Overtakings = append(r.Overtakings, o)
+	if o.Verdict != Violation {
+		at += int(violations)
+	}
+	r.Overtakings = slices.Insert(r.Overtakings, at, o)
+	if full {
+		last := int(room)
+		if o.Verdict != Violation {
+			last += int(violations)
+		}
+		r.Overtakings = slices.Delete(r.Overtakings, last, last+1)
+	}
 }
 
 // WriteText writes the report for people.
@@ -150,14 +193,21 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Omitted > 0 {
 		fmt.Fprintf(w, "… and %d more\n", r.Omitted)
 	}
-	fmt.Fprintf(w, "entries %d to %d: %d attempts placed %d; %d overtakings allowed, %d in VIOLATION\n",
-		r.First, r.Last, r.Attempts, r.Placed, r.Allowed, r.Violations)
+	about := ""
+	if r.Filter != "" {
+		about = " of " + eventlog.Plain(r.Filter)
+	}
+	fmt.Fprintf(w, "entries %d to %d: %d attempts placed %d; %d overtakings%s allowed, %d in VIOLATION\n",
+		r.First, r.Last, r.Attempts, r.Placed, r.Allowed, about, r.Violations)
 	for _, rule := range slices.Sorted(maps.Keys(r.Rules)) {
 		fmt.Fprintf(w, "  %-11s %d\n", rule, r.Rules[rule])
 	}
 	verdict := "no entity was placed against the order of the queue"
-	if r.Violations > 0 {
+	switch {
+	case r.Violations > 0:
 		verdict = "the order of the queue was VIOLATED"
+	case r.Filter != "":
+		verdict = "none of these was placed, or overtaken, against the order of the queue"
 	}
 	_, err := fmt.Fprintln(w, verdict)
 	return err

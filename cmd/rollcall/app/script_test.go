@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE rollcall ARG...   the command exits with that code
 //	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
+//	evictmore LOG NEW POD        a copy whose first Decision that evicts pods evicts another one too
 //	forgeindex LOG               the parts of the log's index are replaced by wrong ones with right hashes
 //	incident DIR                 the input files of package test/incident: DIR/nodes.yaml and DIR/workload.yaml
 //	explained, placement, jumps, tampered, figures, happened, ledgered
@@ -61,6 +62,7 @@ func TestScripts(t *testing.T) {
 			"exits":      exits,
 			"samelog":    sameLog,
 			"forgeindex": forgeIndex,
+			"evictmore":  evictMore,
 			"incident":   writeIncident,
 			// The users' journeys: oncall.txt, auditor.txt, platform.txt.
 			"explained": explained,
