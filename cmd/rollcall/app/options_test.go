@@ -137,14 +137,14 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		"log verify":     {reads, []string{s.log}},
 		"log checkpoint": {reads, []string{s.log, "--key", s.file("key")}},
 		"log prove":      {reads, []string{s.log, "--seq", "5", "--checkpoint", s.file("signed")}},
-		// The last one, since it changes the log.
-		"log archive": {decides, []string{s.log, "--before", s.at(95), "--to", moved}},
-		"run":         {needs: nothing}, // TestARunIsGivenThePluginsOfItsProgram: it needs a cluster
+		"log archive":    {decides, []string{s.log, "--before", s.at(95), "--to", moved}}, // last
+		"run":            {needs: nothing},                                                // TestARunIsGivenThePluginsOfItsProgram
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
 		"log trim":  {needs: nothing},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
 		"diff": {decides, []string{s.log, s.log}}, "events": {decides, []string{s.log}},
 		"get": {decides, []string{s.log, "pods"}}, "report": {decides, []string{s.log}},
+		"audit loops": {reads, []string{s.log}}, "audit victims": {decides, []string{s.log}},
 		"demo": {needs: nothing}, "bench": {needs: nothing}, "bench log": {needs: nothing}, "version": {needs: nothing},
 	}
 	var names []string

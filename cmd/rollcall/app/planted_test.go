@@ -341,7 +341,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a reader lets go of the lock and goes on in the file that a writer appends to", "eventlog/boltlog/open.go",
-		"copied = copyOf(end.Path)\n\t\tfree = copied != nil", "free = true",
+		"copied = copyOf(end.Path)\n\t\t\t\tfree = copied != nil", "free = true",
 		"./eventlog/boltlog", "TestAWriterComesAndAppendsWhileALogIsRead", "the log is in use",
 	},
 	{

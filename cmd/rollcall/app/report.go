@@ -32,12 +32,12 @@ func newReport(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report LOG|BUNDLE",
 		Short: "Report who held the resources, what was lost, what was idle and why",
-		Long: `Books the resource-time of a range of a log. For each group of pods: what it
-held, and how much of that was useful, lost to preemption, lost to failures, lost with
-a gang that fell below its minimum, or held by incomplete gangs. Then what
-became of the capacity: what was idle while nobody waited for it, and what was
-idle while somebody did, by cause; what was on nodes that were not ready. And
-for each group how long gangs and pods waited, and which waited longest; how
+		Long: `Books the resource-time of a range of a log: for each group of pods what it
+held, and how much of that was useful, lost to preemption, lost to failures,
+lost with a gang that fell below its minimum, or held by incomplete gangs. Then
+what became of the capacity: what was idle while nobody waited for it, and what
+was idle while somebody did, by cause; what was on nodes that were not ready.
+And for each group how long gangs and pods waited, and which waited longest; how
 many pods were evicted for it, and how many of its own for others.
 
 The sums are exact. Over any partition of the time and of the groups they add up
