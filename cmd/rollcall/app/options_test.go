@@ -137,8 +137,8 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		"log verify":     {reads, []string{s.log}},
 		"log checkpoint": {reads, []string{s.log, "--key", s.file("key")}},
 		"log prove":      {reads, []string{s.log, "--seq", "5", "--checkpoint", s.file("signed")}},
-		"log archive":    {decides, []string{s.log, "--before", s.at(95), "--to", moved}}, // last
-		"run":            {needs: nothing},                                                // TestARunIsGivenThePluginsOfItsProgram
+		"log archive":    {decides, []string{s.log, "--before", s.at(95), "--to", moved}},
+		"run":            {needs: nothing}, // TestARunIsGivenThePluginsOfItsProgram
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
 		"log trim":  {needs: nothing},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
