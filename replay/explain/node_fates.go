@@ -30,9 +30,7 @@ type fates struct {
 type fate struct {
 	answer.NodePod
 	name, group types.NamespacedName
-	evictedBy   *answer.Point // the decision that evicted it
-	evicted     string        // how
-	cordoned    bool          // the last known status of its node
+	evicted     string // how
 }
 
 // newcomer is a pod that came later.

@@ -43,11 +43,11 @@ type bookedPod struct {
 }
 
 type bookedGang struct {
-	name                string
-	priority            int32
-	minimum, ended, won int
-	topology            string
-	since, active       time.Time // since when it waits; when it had its members first
+	name           string
+	priority       int32
+	minimum, ended int
+	topology       string
+	since, active  time.Time // since when it waits; when it had its members first
 }
 
 // bookedLine is a line of log cat.
