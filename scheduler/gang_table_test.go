@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,4 +104,20 @@ func newLargeGang(seed uint64, size, kinds, use int) *exactWorld {
 	r.Shuffle(len(w.members), func(i, j int) { w.members[i], w.members[j] = w.members[j], w.members[i] })
 	w.gangs, w.minima, w.needed = make([]int, len(w.members)), []int{len(w.members)}, 1
 	return w
+}
+
+// TestALaterSearchPlacesAGang takes a gang that the first search does not place within its limit. The next attempts
+// search elsewhere, after the backoff and without an event, and place all members.
+func TestALaterSearchPlacesAGang(t *testing.T) {
+	w, results := newLargeGang(0, 64, 4, 93), []eventlog.PlanResult{}
+	w.decided = func(d *eventlog.Decision) {
+		if d.Plan.Result != 0 {
+			results = append(results, d.Plan.Result)
+		}
+	}
+	w.waits = func() bool { return slices.Equal(results, []eventlog.PlanResult{eventlog.PlanUnknown}) }
+	placed, _ := w.schedule(t)
+	if !w.all(placed) || !slices.Equal(results, []eventlog.PlanResult{eventlog.PlanUnknown, eventlog.PlanFound}) {
+		t.Errorf("placed %v of %d members by searches that ended as %v", placed, len(w.members), results)
+	}
 }

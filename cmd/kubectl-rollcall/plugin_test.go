@@ -107,7 +107,9 @@ func TestCommandsRunOnTheSchedulersLog(t *testing.T) {
 	for _, test := range []struct{ given, want string }{
 		{"explain pod default/a --at 14:03 -o json", "explain LOG pod default/a --at 14:03 -o json"},
 		{"explain --help", "explain LOG --help"},
-		{"events --from 12", "log cat LOG --from 12"},
+		{"events --from 12", "events LOG --from 12"},
+		{"get pending -o json", "get LOG pending -o json"},
+		{"report --by node", "report LOG --by node"},
 		{"log cat", "log cat LOG"},
 		{"log info -o json", "log info LOG -o json"},
 		{"log verify", "log verify LOG"},

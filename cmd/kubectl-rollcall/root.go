@@ -42,7 +42,8 @@ Commands in the container share the scheduler's memory limit. Write a range of a
 large log to a file with "log export", and run rollcall on that file.`,
 		Example: `  kubectl rollcall explain pod default/trainer-0
   kubectl rollcall explain gang default/trainer --at 14:03
-  kubectl rollcall events --from 14:03 --to 14:05
+  kubectl rollcall events --from 14:03 --until 14:05
+  kubectl rollcall get pending
   kubectl rollcall --namespace rollcall-system \
     log export --from 14:00 --out incident.bundle
   rollcall replay incident.bundle`,
@@ -53,7 +54,7 @@ large log to a file with "log export", and run rollcall on that file.`,
 		Args:             cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q: want explain, events or log", args[0])}
+				return usageError{fmt.Errorf("unknown command %q: want explain, events, get, report or log", args[0])}
 			}
 			return cmd.Help()
 		},
@@ -87,7 +88,9 @@ large log to a file with "log export", and run rollcall on that file.`,
 	)
 	root.AddCommand(
 		p.forwarded("explain", "Explain why a pod or a gang was placed where it is, or why it was not", "explain"),
-		p.forwarded("events", "Print what the scheduler was told and what it decided, as log cat does", "log", "cat"),
+		p.forwarded("events", "Print one line for each event, in order", "events"),
+		p.forwarded("get", "List pending entities, the queue, gangs, nodes or pods", "get"),
+		p.forwarded("report", "Report who held the resources, what was lost, what was idle and why", "report"),
 		log,
 	)
 	clihelp.Install(root)
@@ -108,10 +111,14 @@ func (p *plugin) forwarded(use, short string, words ...string) *cobra.Command {
 		}}
 }
 
-// isForPrograms reports whether the output of a command is JSON, which is never broken into lines for a terminal.
+// isForPrograms reports whether the output of a command is JSON or CSV. These are never broken into lines for a
+// terminal.
 func isForPrograms(words, args []string) bool {
-	isJSON := func(arg string) bool { return strings.Contains(strings.ToLower(arg), "json") }
-	return slices.Contains(words, "cat") && !asksForHelp(args) || slices.ContainsFunc(args, isJSON)
+	isFormat := func(arg string) bool {
+		arg = strings.ToLower(arg)
+		return strings.HasSuffix(arg, "json") || strings.HasSuffix(arg, "csv")
+	}
+	return slices.Contains(words, "cat") && !asksForHelp(args) || slices.ContainsFunc(args, isFormat)
 }
 
 // forward runs a command in the scheduler's container.

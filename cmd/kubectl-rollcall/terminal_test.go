@@ -23,7 +23,8 @@ func TestAnswersFitTheTerminalAndJSONStaysWhole(t *testing.T) {
 			"word word word word end\n"},
 		{"explain pod a/b -o json", table, table},
 		{"explain pod a/b --output=JSON", table, table},
-		{"events", table, table},
+		{"events -o json", table, table},
+		{"get pods -o csv", table, table},
 		{"log cat", table, table},
 	} {
 		c := &cluster{t: t, stdout: test.stdout}

@@ -24,6 +24,9 @@ func (s *Search) fill() bool {
 	}
 	var added []func()
 	for _, node := range s.byRoom() {
+		if s.left == 0 || s.exhausted() {
+			break
+		}
 		for i, n := range s.bestMix(node) {
 			for k := s.kinds[i]; n > 0 && k.on[node].usable(); n-- {
 				takeOff := s.add(k, node)

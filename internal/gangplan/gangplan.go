@@ -120,7 +120,9 @@ func (s *Search) Find(ctx context.Context, members *Members) (_ []Place, _ event
 }
 
 // Limited reports whether Find ended at the limit of steps. Another Number may find a placement then.
-func (s *Search) Limited() bool { return s.stopped && s.steps+s.compares/comparesOfStep > s.limit }
+func (s *Search) Limited() bool { return s.stopped && s.exhausted() }
+
+func (s *Search) exhausted() bool { return s.steps+s.compares/comparesOfStep > s.limit }
 
 // begin finds the feasible nodes of all kinds. known is false if there are too many nodes and kinds, and after an
 // error. hopeless says that some kinds have too few nodes.
@@ -222,7 +224,7 @@ func (s *Search) place() bool {
 	if !s.reachable() {
 		return false
 	}
-	if s.steps+s.compares/comparesOfStep > s.limit {
+	if s.exhausted() {
 		s.stopped = true
 		return false
 	}

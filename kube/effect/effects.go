@@ -233,7 +233,10 @@ func (e *Effects) Drain(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%d effects have no result yet: %w", e.Counts().Outstanding, ctx.Err())
+		if n := e.Counts().Outstanding; n > 0 {
+			return fmt.Errorf("%d effects have no result yet: %w", n, ctx.Err())
+		}
+		return nil
 	}
 }
 

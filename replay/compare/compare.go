@@ -74,8 +74,7 @@ type comparison struct {
 
 // match compares the inputs and decisions that both sides have read.
 func (c *comparison) match() error {
-	for c.input == nil && (len(c.a.inputs) > 0 && len(c.b.inputs) > 0 ||
-		c.a.over && c.b.over && len(c.a.inputs)+len(c.b.inputs) > 0) {
+	for c.input == nil && c.comparable(len(c.a.inputs), len(c.b.inputs)) {
 		c.input = c.differentInput(first(c.a.inputs), first(c.b.inputs))
 		if c.input == nil {
 			c.a.inputs, c.b.inputs = c.a.inputs[1:], c.b.inputs[1:]
@@ -85,8 +84,7 @@ func (c *comparison) match() error {
 		c.a.dropInputs()
 		c.b.dropInputs()
 	}
-	for c.decision == nil && (len(c.a.decisions) > 0 && len(c.b.decisions) > 0 ||
-		c.a.over && c.b.over && len(c.a.decisions)+len(c.b.decisions) > 0) {
+	for c.decision == nil && c.comparable(len(c.a.decisions), len(c.b.decisions)) {
 		different, err := c.differentDecision(first(c.a.decisions), first(c.b.decisions))
 		if err != nil {
 			return err
@@ -101,6 +99,11 @@ func (c *comparison) match() error {
 		c.b.dropDecisions()
 	}
 	return nil
+}
+
+// comparable reports whether the next ones of both sides are known, of which so many have been read.
+func (c *comparison) comparable(a, b int) bool {
+	return a+b > 0 && (a > 0 || c.a.over) && (b > 0 || c.b.over)
 }
 
 // first returns the first element, nil if there is none.

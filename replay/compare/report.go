@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -205,7 +206,7 @@ func walk(path string, a, b any, differs func(field string, a, b any)) {
 	maps.Copy(keys, y)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		field := key
-		if path != "" && key[0] == '[' {
+		if path != "" && strings.HasPrefix(key, "[") {
 			field = path + key
 		} else if path != "" {
 			field = path + "." + key

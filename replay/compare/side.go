@@ -56,7 +56,6 @@ type input struct {
 	at      answer.Point
 	what    string // object and kind of the change
 	content [sha256.Size]byte
-	object  object
 }
 
 func (i *input) told() *Input {
@@ -142,7 +141,7 @@ func (s *side) before(e eventlog.Entry, at answer.Point) {
 	case *eventlog.Deleted:
 		if p.Resource == eventlog.Nodes {
 			o := object{p.Resource, p.Namespace, p.Name}
-			s.addInput(input{at: at, what: o.String() + " is deleted", object: o})
+			s.addInput(input{at: at, what: o.String() + " is deleted"})
 		}
 	case *eventlog.Decision:
 		if !s.noDecisions {
@@ -182,7 +181,7 @@ func (s *side) takeObject(at answer.Point, r eventlog.Resource, obj eventlog.Obj
 	if seen {
 		what = o.String() + " changes"
 	}
-	s.addInput(input{at: at, what: what, content: content, object: o})
+	s.addInput(input{at: at, what: what, content: content})
 }
 
 func (s *side) addInput(i input) {

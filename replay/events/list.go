@@ -31,7 +31,7 @@ func (f *Filter) wants(e *Event) bool {
 		(f.Node == "" || slices.Contains(e.nodesAll, f.Node))
 }
 
-// maxHeld is the number of events that a List keeps at most: with later ones no more equal events are folded into them.
+// maxHeld is the largest number of events that a List keeps. Later events are not folded into the ones before.
 const maxHeld = 50000
 
 // A List takes events in their order, and hands out the ones that are asked for, with equal ones folded.

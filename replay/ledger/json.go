@@ -36,7 +36,7 @@ type PointFacts struct {
 // GroupFacts is the JSON form of a Group.
 type GroupFacts struct {
 	Group string `json:"group"`
-	// Resources has, by resource and column, what is not 0.
+	// Resources has the sums by resource and column, except for zeros.
 	Resources map[v1.ResourceName]map[string]SumFacts `json:"resources"`
 	Evicted   EvictedFacts                            `json:"evictions"`
 	Gangs     WaitFacts                               `json:"gangs"`

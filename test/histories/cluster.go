@@ -61,6 +61,7 @@ type Call struct {
 
 // A lease says which process may lead. It is a hint, and lies while a fault makes it.
 type lease struct {
+	term   time.Duration // as in Plan.Lease
 	holder string
 	asked  time.Time      // by the holder
 	lies   map[string]int // number of faults that tell everyone, "" alone, that it leads, or one that it does not
@@ -85,7 +86,7 @@ func newCluster(listen net.Listener) *cluster {
 		listen: listen, changed: make(chan struct{}), version: 100,
 		objects: map[eventlog.Resource]map[types.NamespacedName]eventlog.Object{},
 		changes: map[eventlog.Resource][]clusterChange{},
-		lease:   lease{lies: map[string]int{}},
+		lease:   lease{term: Plan{}.leaseTerm(), lies: map[string]int{}},
 	}
 	for _, group := range served { // any order
 		for _, res := range group {
@@ -430,7 +431,7 @@ func (c *cluster) mayLead(by string) bool {
 	if l.lies[everyone] > 0 {
 		return true
 	}
-	if l.holder == "" || l.holder != by && now.Sub(l.asked) > leaseTerm+leaseTerm/2 {
+	if l.holder == "" || l.holder != by && now.Sub(l.asked) > l.term+l.term/2 {
 		l.holder = by
 	}
 	if l.holder == by {

@@ -61,7 +61,7 @@ func check(t *testing.T, p histories.Plan) *histories.Recording {
 func TestNothingGoesWrong(t *testing.T) {
 	t.Parallel()
 	r := check(t, histories.Plan{Name: "no faults", Seed: 1, Schedulers: 2, Patience: 10 * time.Second,
-		Every: 20 * time.Millisecond, Lasts: 2 * time.Second})
+		Lease: time.Minute, Every: 20 * time.Millisecond, Lasts: 2 * time.Second})
 	if r == nil {
 		return
 	}

@@ -34,6 +34,8 @@ type Plan struct {
 	Schedulers, Stubborn int
 	// Patience is the patience of the schedulers' log.
 	Patience time.Duration
+	// Lease is the time without an answer after which a scheduler's lease counts as lost. 0 means a second.
+	Lease time.Duration
 	// Every is the time between two changes of the workload, on average.
 	Every time.Duration
 	// Fat says that appends are often more than one message.
@@ -52,6 +54,14 @@ type Plan struct {
 	// Faults are the faults, and Lasts the time at which all of them are over.
 	Faults []Fault
 	Lasts  time.Duration
+}
+
+// leaseTerm returns the plan's Lease, or its default.
+func (p Plan) leaseTerm() time.Duration {
+	if p.Lease == 0 {
+		return time.Second
+	}
+	return p.Lease
 }
 
 // String writes the plan in a few lines.
@@ -219,6 +229,7 @@ func (h *history) begin() (err error) {
 		return err
 	}
 	h.cluster = newCluster(listen)
+	h.cluster.lease.term = h.plan.leaseTerm()
 	if h.plan.Fill != nil {
 		h.plan.Fill(h.cluster)
 	}
@@ -417,7 +428,7 @@ func (h *history) startScheduler(i int) error {
 	m.id = fmt.Sprintf("%s.%d", m.name, m.runs)
 	role := schedulerRole{Name: m.id, Log: h.logName(m.name, h.plan.Patience),
 		Cluster: "http://" + h.link(m.name, apiServer).addr(), Dir: h.dir, Stubborn: i < h.plan.Stubborn,
-		Slow: h.plan.Slow}
+		Slow: h.plan.Slow, Lease: h.plan.leaseTerm()}
 	p, err := h.start(m.name, roles{Scheduler: &role})
 	if err != nil {
 		return err

@@ -29,10 +29,14 @@ var (
 	killAllServers = several{killServer{Server: 0}, killServer{Server: 1}, killServer{Server: 2}}
 )
 
-// RollingRestart is a restart of the servers one after the other, with the timing and the patience that are usual.
+// longLease is a lease that no scheduler loses on a busy machine.
+const longLease = time.Minute
+
+// RollingRestart is a restart of the servers one after the other, with the elections and the patience that are usual.
 func RollingRestart() Plan {
 	p := usual("rolling restart", Fault{500 * ms, 0, restartServers{}})
 	p.Usual = true
+	p.Lease = longLease
 	return p.patient(jetstream.DefaultPatience)
 }
 

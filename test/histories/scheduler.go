@@ -40,14 +40,14 @@ type schedulerRole struct {
 	Dir      string // of its notes
 	Stubborn bool   // it leads until the log shows otherwise, whatever the lease says
 	Slow     bool   // on standby it lags behind the log
+
+	Lease time.Duration // the time without an answer after which the lease counts as lost
 }
 
-// The lease: the time between two requests, the time to wait for an answer, and the time without one after which it
-// counts as lost.
+// The lease: the time between two requests, and the time to wait for an answer.
 const (
 	leaseEvery = 50 * time.Millisecond
 	leaseWait  = 300 * time.Millisecond
-	leaseTerm  = time.Second
 )
 
 // callTimeout is the time that a call to the virtual cluster may take.
@@ -156,7 +156,7 @@ func (m *member) keepLease(ctx context.Context) {
 		if holds, err := m.askLease(ctx); err == nil {
 			answered = time.Now()
 			m.holds.Store(holds)
-		} else if time.Since(answered) > leaseTerm {
+		} else if time.Since(answered) > m.Lease {
 			m.holds.Store(false)
 		}
 		time.Sleep(leaseEvery)

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
-// explainArgs checks the arguments of explain: a log alone, or a log, what is explained, and its name.
+// explainArgs checks the arguments of explain: a log alone, or a log, a kind and a name.
 func explainArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil

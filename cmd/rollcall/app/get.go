@@ -23,13 +23,13 @@ const getHelp = `Lists what a log has at a point, in the style of kubectl get:
   queue    the queue in the order of turns, with what each entity waits for
   gangs    minimum, members (ready, held on nodes, placed, ended well), phase
            and reason
-  nodes    status and since when, pods, what is free, held and kept for others
+  nodes    status and since when, pods, free and held room, and room kept for others
   pods     stage, node, gang
 
 A name alone is looked for in all namespaces, or in the one of --namespace.
 "pending" also finds the gang of a pod.
 
-The reason is that of the point: for an entity whose last attempt failed, an
+The reason holds at the point. For an entity whose last attempt failed, an
 attempt is made there on a copy of the state. FailedBefore means that it would
 find nodes then. "explain LOG gang NAME" says how the last attempt failed.`
 

@@ -332,7 +332,7 @@ func wrong(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 		if len(is["Waiting"]) == 0 || len(is["Preemption"]) == 0 {
-			disagree("nothing is told of what waits, and of preemptions: %s", fmt.Sprint(is))
+			disagree("the answer names no waiting entity, or no preemption: %s", fmt.Sprint(is))
 		}
 	})
 }

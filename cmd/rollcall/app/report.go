@@ -41,8 +41,8 @@ And for each group how long gangs and pods waited, and which waited longest; how
 many pods were evicted for it, and how many of its own for others.
 
 The sums are exact. Over any partition of the time and of the groups they add up
-to the capacity times the time; -o json has them as integers. What became of a
-pod's time is told from all of the log, also from behind --until.
+to the capacity times the time; -o json has them as integers. The column of a
+pod's time follows from the whole log, also from entries behind --until.
 
 Idle room is judged for the first entity in the order of the queue that waits
 and requests the resource. The first of these causes counts: cordoned, tainted,
