@@ -41,13 +41,16 @@ func demonstrate(t *testing.T, name, id string, every uint64) {
 	must(t, err)
 }
 
+// spaced makes a writer keep older snapshots that are 99 entries apart.
+const spaced = 33
+
 // withSnapshots runs the bundled simulation with a log in a stream, and puts the snapshot of each tenth entry beside
-// it, as a writer does that writes one every ten entries.
+// it. The last three are kept, and older ones by spaced.
 func withSnapshots(t *testing.T, stream, id string) {
 	t.Helper()
 	demonstrate(t, stream, id, 0)
 	r := readerOf(t, stream)
-	put(t, r, r.Writing(10))
+	put(t, r, r.Writing(spaced))
 }
 
 // put puts the snapshot of each tenth entry of a log into a store.
@@ -225,9 +228,9 @@ func TestSnapshotsBesideAStreamAreThoseOfADirectory(t *testing.T) {
 	defer writer.Close()
 	must(t, c.js.DeleteStream(t.Context(), "OBJ_"+bucketOfJobs))
 	must(t, os.RemoveAll(filepath.Join(dir, logs.SnapshotDir)))
-	put(t, r, writer.Snapshots(10))
+	put(t, r, writer.Snapshots(spaced))
 	other := readerOf(t, stream)
-	put(t, other, other.Writing(10))
+	put(t, other, other.Writing(spaced))
 	want := snapshotSeqs(t, dir)
 	if got := c.seqs(t); !slices.Equal(got, want) || len(got) < 4 || got[0] != 100 {
 		t.Errorf("snapshots of entries %d, want %d", got, want)
@@ -528,8 +531,8 @@ func TestTwoWriteTheSameSnapshot(t *testing.T) {
 	must(t, err)
 	defer writer.Close()
 	r := readerOf(t, stream)
-	follower := r.Writing(10)
-	leader := writer.Snapshots(10)
+	follower := r.Writing(spaced)
+	leader := writer.Snapshots(spaced)
 	var data []byte
 	for seq := uint64(10); seq <= 190; seq += 10 {
 		m, err := r.StateAfter(t.Context(), seq)
@@ -553,7 +556,7 @@ func TestTwoWriteTheSameSnapshot(t *testing.T) {
 	if n := held.CachedInfo().State.Msgs; n > 2*5 { // what may be left of entry 190 is swept with the next one
 		t.Errorf("four snapshots are in %d messages", n)
 	}
-	if dir := readerOf(t, copied(t, stream)); dir.Writing(10) != nil {
+	if dir := readerOf(t, copied(t, stream)); dir.Writing(spaced) != nil {
 		t.Error("a reader may write snapshots of a log in a directory")
 	}
 }

@@ -202,8 +202,8 @@ const (
 	// are others.
 	keptSnapshots = 3
 	// olderSnapshots is the factor between the distance of older snapshots that are kept and the distance at which
-	// snapshots are written.
-	olderSnapshots = 10
+	// snapshots are written. With the default of 50,000 entries, any state of a log of 5 M entries is known in 3 s.
+	olderSnapshots = 3
 )
 
 // Snapshots returns the store for snapshots of the log that are spacing entries apart.

@@ -395,24 +395,6 @@ func (c *heldClock) fire() {
 	}
 }
 
-func TestDrainSaysWhatIsLeft(t *testing.T) {
-	e := effect.New(effect.Options{Client: newServer(t).client()})
-	if err := e.Drain(t.Context()); err != nil {
-		t.Errorf("nothing is outstanding: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 50 { // a select of two that are ready takes either
-		if err := e.Drain(ctx); err != nil {
-			t.Fatalf("nothing is outstanding, and the time is over: %v", err)
-		}
-	}
-	e.Carry(ready(bind("a", "u", "n1"), bind("b", "v", "n1"))) // and nothing runs
-	if err := e.Drain(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "2 effects") {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestFinishedTellsOfResults(t *testing.T) {
 	s := newServer(t)
 	for i := range 10 {

@@ -19,6 +19,57 @@ func usual(name string, faults ...Fault) Plan {
 	return p
 }
 
+// A Plan describes a history to be made: the processes, the workload, and the faults with their times. The same plan
+// gives the same faults at the same times; their effect depends on the machine.
+type Plan struct {
+	// Name is for people.
+	Name string
+	// Seed is the workload's seed.
+	Seed uint64
+	// Schedulers is the number of schedulers. Stubborn of them keep leading until the log shows otherwise.
+	Schedulers, Stubborn int
+	// Patience is the patience of the schedulers' log.
+	Patience time.Duration
+	// Lease is the time without an answer after which a scheduler's lease counts as lost. 0 means a second.
+	Lease time.Duration
+	// Every is the time between two changes of the workload, on average.
+	Every time.Duration
+	// Fat says that appends are often more than one message.
+	Fat bool
+	// Slow says that schedulers lag behind the log while they are on standby.
+	Slow bool
+	// Usual says that servers take the usual time for elections.
+	Usual bool
+	// Networked says that schedulers, servers and the cluster are hosts of a network, see InNetwork; else they talk
+	// over proxies.
+	Networked bool
+	// Fill puts objects into the cluster before anything else; nil for none.
+	Fill func(*cluster)
+	// Takeovers is the least number of takeovers: with fewer, the faults had no effect.
+	Takeovers int
+	// Faults are the faults, and Lasts the time at which all of them are over.
+	Faults []Fault
+	Lasts  time.Duration
+}
+
+// leaseTerm returns the plan's Lease, or its default.
+func (p Plan) leaseTerm() time.Duration {
+	if p.Lease == 0 {
+		return time.Second
+	}
+	return p.Lease
+}
+
+// String writes the plan in a few lines.
+func (p Plan) String() string {
+	out := fmt.Sprintf("%s: seed %d, %d schedulers (%d stubborn), patience %s, a change every %s, fat %v, slow %v, %s",
+		p.Name, p.Seed, p.Schedulers, p.Stubborn, p.Patience, p.Every, p.Fat, p.Slow, p.Lasts)
+	for _, f := range p.Faults {
+		out += "\n  " + f.String()
+	}
+	return out
+}
+
 const ms = time.Millisecond
 
 // Faults of the leading scheduler, and of all servers.

@@ -23,7 +23,8 @@ const getHelp = `Lists what a log has at a point, in the style of kubectl get:
   queue    the queue in the order of turns, with what each entity waits for
   gangs    minimum, members (ready, held on nodes, placed, ended well), phase
            and reason
-  nodes    status and since when, pods, free and held room, and room kept for others
+  nodes    status and since when, pods, free and held room, and room kept for
+           others
   pods     stage, node, gang
 
 A name alone is looked for in all namespaces, or in the one of --namespace.

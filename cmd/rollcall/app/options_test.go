@@ -143,9 +143,10 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		"log trim":  {needs: nothing},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
 		"diff": {decides, []string{s.log, s.log}}, "events": {decides, []string{s.log}},
-		"get": {decides, []string{s.log, "pods"}}, "report": {decides, []string{s.log}},
-		"audit loops": {reads, []string{s.log}}, "audit victims": {decides, []string{s.log}},
-		"demo": {needs: nothing}, "bench": {needs: nothing}, "bench log": {needs: nothing}, "version": {needs: nothing},
+		"export": {decides, []string{s.log}}, "get": {decides, []string{s.log, "pods"}},
+		"report": {decides, []string{s.log}}, "audit loops": {reads, []string{s.log}},
+		"audit victims": {decides, []string{s.log}}, "demo": {needs: nothing},
+		"bench": {needs: nothing}, "bench log": {needs: nothing}, "version": {needs: nothing},
 	}
 	var names []string
 	for _, cmd := range commands(NewCommand()) {
