@@ -109,20 +109,15 @@ const (
 	decides              // it needs them
 )
 
-// TestEveryCommandKnowsThePluginsOfItsProgram has a row for each command. A command that needs the plugin works in the
-// program that has it, from snapshots too. In rollcall, which lacks it, it names the plugin and ends with 1.
-func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	moved := s.file("archive")
-	s.run(t, "log", "export", s.log, "--from", s.at(85), "--out", s.part)
-	s.run(t, "log", "keygen", "--name", "site.example", "--out", s.file("key"))
-	signed := s.run(t, "log", "checkpoint", s.log, "--key", s.file("key"))
-	must(t, os.WriteFile(s.file("signed"), []byte(signed), 0o600))
-	table := map[string]struct {
-		needs needs
-		args  []string
-	}{
+// A commandRow is a command of the table, with its arguments.
+type commandRow struct {
+	needs needs
+	args  []string
+}
+
+// commands returns the table of all commands.
+func (s site) commands(moved string) map[string]commandRow {
+	return map[string]commandRow{
 		"simulate":       {decides, s.simulation(s.file("again.log"))[1:]},
 		"replay":         {decides, []string{s.log}},
 		"explain":        {decides, []string{s.log, "pod", "default/pod-20"}},
@@ -140,14 +135,35 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		"log archive":    {decides, []string{s.log, "--before", s.at(95), "--to", moved}},
 		"run":            {needs: nothing}, // TestARunIsGivenThePluginsOfItsProgram
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
-		"log trim":  {needs: nothing},
-		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
-		"diff": {decides, []string{s.log, s.log}}, "events": {decides, []string{s.log}},
-		"export": {decides, []string{s.log}}, "get": {decides, []string{s.log, "pods"}},
-		"report": {decides, []string{s.log}}, "audit loops": {reads, []string{s.log}},
-		"audit victims": {decides, []string{s.log}}, "demo": {needs: nothing},
-		"bench": {needs: nothing}, "bench log": {needs: nothing}, "version": {needs: nothing},
+		"log trim":            {needs: nothing},
+		"log check":           {needs: nothing},
+		"log keygen":          {needs: nothing},
+		"log verify-segments": {needs: nothing},
+		"diff":                {decides, []string{s.log, s.log}},
+		"events":              {decides, []string{s.log}},
+		"export":              {decides, []string{s.log}},
+		"get":                 {decides, []string{s.log, "pods"}},
+		"report":              {decides, []string{s.log}},
+		"audit loops":         {reads, []string{s.log}},
+		"audit victims":       {decides, []string{s.log}},
+		"demo":                {needs: nothing},
+		"bench":               {needs: nothing},
+		"bench log":           {needs: nothing},
+		"version":             {needs: nothing},
 	}
+}
+
+// TestEveryCommandKnowsThePluginsOfItsProgram has a row for each command. A command that needs the plugin works in the
+// program that has it, from snapshots too. In rollcall, which lacks it, it names the plugin and ends with 1.
+func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	moved := s.file("archive")
+	s.run(t, "log", "export", s.log, "--from", s.at(85), "--out", s.part)
+	s.run(t, "log", "keygen", "--name", "site.example", "--out", s.file("key"))
+	signed := s.run(t, "log", "checkpoint", s.log, "--key", s.file("key"))
+	must(t, os.WriteFile(s.file("signed"), []byte(signed), 0o600))
+	table := s.commands(moved)
 	var names []string
 	for _, cmd := range commands(NewCommand()) {
 		name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "rollcall"), " ")
