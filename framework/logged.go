@@ -9,7 +9,8 @@ import (
 // loggedProfiles is the part of a logged configuration that names plugins. The program may not know the rest.
 type loggedProfiles struct {
 	Profiles []struct {
-		Plugins map[string]struct {
+		SchedulerName string
+		Plugins       map[string]struct {
 			Enabled, Disabled []struct{ Name string }
 		}
 		PluginConfig []struct {
@@ -60,6 +61,30 @@ func LoggedPolicies(logged []byte) (lanes, victims []string) {
 	slices.Sort(lanes)
 	slices.Sort(victims)
 	return lanes, victims
+}
+
+// A LoggedProfile is a profile of a logged configuration. QueuePolicy is "" if it names none.
+type LoggedProfile struct {
+	SchedulerName string `json:"schedulerName"`
+	QueuePolicy   string `json:"queuePolicy,omitempty"`
+}
+
+// LoggedProfiles returns the profiles of a logged configuration, nil if it cannot read it.
+func LoggedProfiles(logged []byte) (all []LoggedProfile) {
+	var config loggedProfiles
+	if err := json.Unmarshal(logged, &config); err != nil {
+		return nil
+	}
+	for _, profile := range config.Profiles {
+		p := LoggedProfile{SchedulerName: profile.SchedulerName}
+		for _, plugin := range profile.PluginConfig {
+			if name, ok := plugin.Args.QueuePolicy.(string); ok && plugin.Name == coscheduling {
+				p.QueuePolicy = name
+			}
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // Missing returns the names of the plugins that a logged configuration names and the registry does not have, sorted.

@@ -8,8 +8,10 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +27,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
+	"github.com/rollcall-sched/rollcall/replay/compare"
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
@@ -71,6 +74,11 @@ type Epoch struct {
 	Format  uint32 `json:"format"`
 	// Behaviour is the number of the rules that the epoch's decisions follow.
 	Behaviour uint32 `json:"behaviour"`
+	// Profiles are the profiles of the epoch's configuration, with the queue policy of each. Settings are its differences
+	// from the default configuration of this program, and from the default profile. "" is no value. Config is all of it.
+	Profiles []framework.LoggedProfile `json:"profiles,omitempty"`
+	Settings []ChangedSetting          `json:"changedSettings,omitempty"`
+	Config   json.RawMessage           `json:"config,omitempty"`
 	// FeatureGates are Kubernetes' feature gates that were not at their defaults.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Plugins are the plugins that the epoch's configuration enables, sorted. AddedPlugins are the plugins among them
@@ -84,6 +92,13 @@ type Epoch struct {
 	LanePolicies    []string `json:"lanePolicies,omitempty"`
 	VictimPolicies  []string `json:"victimPolicies,omitempty"`
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
+}
+
+// A ChangedSetting is a setting with another value than the default. Values are JSON.
+type ChangedSetting struct {
+	Field   string `json:"field"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
 }
 
 // Take counts a log from end to end.
@@ -174,6 +189,7 @@ func (r *Report) addEpoch(e eventlog.Entry, has framework.Registry) {
 func (e *Epoch) configured(config []byte, has framework.Registry) {
 	e.FeatureGates, e.Plugins = framework.LoggedFeatureGates(config), framework.LoggedPlugins(config)
 	e.MissingPlugins = has.Missing(config)
+	e.set(config)
 	rollcalls := plugins.NewRegistry()
 	for _, name := range e.Plugins {
 		if rollcalls.Factories[name] == nil {
@@ -191,6 +207,35 @@ func (e *Epoch) configured(config []byte, has framework.Registry) {
 		if has.VictimPolicies[name] == nil && name != preemption.PriorityPolicy {
 			e.MissingPolicies = append(e.MissingPolicies, name)
 		}
+	}
+}
+
+// set notes the settings of a configuration. One that cannot be read, or is of another version, has none.
+func (e *Epoch) set(config []byte) {
+	if len(config) == 0 {
+		return
+	}
+	e.Config, e.Profiles = config, framework.LoggedProfiles(config)
+	for i := range e.Profiles {
+		e.Profiles[i].QueuePolicy = cmp.Or(e.Profiles[i].QueuePolicy, string(coscheduling.BestEffort))
+	}
+	cfg := framework.DefaultConfig()
+	profile := cfg.Profiles[0]
+	cfg.Profiles = nil
+	for _, p := range e.Profiles {
+		profile.SchedulerName = p.SchedulerName
+		cfg.Profiles = append(cfg.Profiles, profile)
+	}
+	usual, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		return
+	}
+	changed, err := compare.Settings(config, usual)
+	if err != nil {
+		return
+	}
+	for _, s := range changed {
+		e.Settings = append(e.Settings, ChangedSetting{Field: s.Field, Value: s.A, Default: s.B})
 	}
 }
 
@@ -281,8 +326,39 @@ func (r *Report) writeEpochs(w io.Writer) error {
 	return nil
 }
 
+// maxSettings and maxValue limit the settings of an epoch in a report for people: their number, and the columns of a
+// value.
+const (
+	maxSettings = 12
+	maxValue    = 40
+)
+
+// writeSettings writes an epoch's profiles, and the settings that are not the defaults.
+func (e *Epoch) writeSettings(w io.Writer) {
+	for _, p := range e.Profiles {
+		fmt.Fprintf(w, "  profile %s, queue policy %s\n", p.SchedulerName, p.QueuePolicy)
+	}
+	value := func(text string) string {
+		switch {
+		case text == "":
+			return "none"
+		case len(text) > maxValue:
+			return "…"
+		}
+		return text
+	}
+	for i, s := range e.Settings {
+		if i == maxSettings {
+			fmt.Fprintf(w, "  and %d settings more, see -o json\n", len(e.Settings)-i)
+			return
+		}
+		fmt.Fprintf(w, "  %s: %s (default: %s)\n", s.Field, value(s.Value), value(s.Default))
+	}
+}
+
 // writeConfigured writes an epoch's configuration.
 func (e *Epoch) writeConfigured(w io.Writer) error {
+	e.writeSettings(w)
 	for _, name := range slices.Sorted(maps.Keys(e.FeatureGates)) {
 		if _, err := fmt.Fprintf(w, "  feature gate %s=%t\n", name, e.FeatureGates[name]); err != nil {
 			return err

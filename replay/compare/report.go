@@ -55,7 +55,7 @@ type Side struct {
 
 // Setting is a field of the configuration that differs. A and B are its values as JSON, "" where there is none.
 type Setting struct {
-	// Epoch is the number of the epoch in both logs, from 1 on.
+	// Epoch is the number of the epoch in both logs, from 1 on; 0 where it is not asked for.
 	Epoch int    `json:"epoch"`
 	Field string `json:"field"`
 	A     string `json:"a"`
@@ -175,6 +175,61 @@ func (c *comparison) settings() (all []Setting, err error) {
 		})
 	}
 	return all, nil
+}
+
+// Settings returns the differences of two configurations as they are logged, sorted by field. A setting without a value
+// on one side is "" there; if it is an object or a list, each field below it is a setting.
+func Settings(a, b []byte) (all []Setting, err error) {
+	var trees [2]any
+	for i, config := range [][]byte{a, b} {
+		if trees[i], err = treeOf(&eventlog.EpochStarted{Config: config}); err != nil {
+			return nil, err
+		}
+	}
+	walk("", trees[0], trees[1], func(field string, a, b any) {
+		if fieldsOf(a) == nil && fieldsOf(b) == nil || a != nil && b != nil {
+			all = append(all, Setting{Field: field, A: textOf(a), B: textOf(b)})
+			return
+		}
+		for _, leaf := range leavesOf(field, present(a, b)) {
+			s := Setting{Field: leaf.field, A: textOf(leaf.value)}
+			if a == nil {
+				s.A, s.B = s.B, s.A
+			}
+			all = append(all, s)
+		}
+	})
+	return all, nil
+}
+
+// present returns a, or b if a is nil.
+func present(a, b any) any {
+	if a == nil {
+		return b
+	}
+	return a
+}
+
+type leaf struct {
+	field string
+	value any
+}
+
+// leavesOf returns the fields below a value, without the ones that name its type or the value itself.
+func leavesOf(path string, v any) (all []leaf) {
+	fields := fieldsOf(v)
+	if fields == nil {
+		return []leaf{{path, v}}
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		switch {
+		case strings.HasPrefix(key, "["):
+			all = append(all, leavesOf(path+key, fields[key])...)
+		case key != "name" && key != "kind" && key != "apiVersion":
+			all = append(all, leavesOf(path+"."+key, fields[key])...)
+		}
+	}
+	return all
 }
 
 // treeOf returns an epoch's configuration, with the other settings that decisions depend on.
