@@ -74,8 +74,9 @@ type Epoch struct {
 	Format  uint32 `json:"format"`
 	// Behaviour is the number of the rules that the epoch's decisions follow.
 	Behaviour uint32 `json:"behaviour"`
-	// Profiles are the profiles of the epoch's configuration, with the queue policy of each. Settings are its differences
-	// from the default configuration of this program, and from the default profile. "" is no value. Config is all of it.
+	// Profiles are the profiles of the epoch's configuration, with the queue policy of each. Settings are its
+	// differences from the default configuration of this program, and from the default profile. "" is no value. Config
+	// is all of it.
 	Profiles []framework.LoggedProfile `json:"profiles,omitempty"`
 	Settings []ChangedSetting          `json:"changedSettings,omitempty"`
 	Config   json.RawMessage           `json:"config,omitempty"`
