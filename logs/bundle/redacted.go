@@ -18,6 +18,8 @@ type Redacted struct {
 	FromHash string `json:"fromHash"`
 	// KeyKept says that the owner keeps the key of the pseudonyms.
 	KeyKept bool `json:"keyKept"`
+	// KeptLabels are the keys of labels whose values the owner kept.
+	KeptLabels []string `json:"keptLabels,omitempty"`
 }
 
 // Origin returns the place behind an entry where the chain of a redacted range begins. The chain has nothing of the

@@ -17,10 +17,8 @@ var keptFields = set(
 	"OwnerReference.APIVersion", "OwnerReference.Kind", "ObjectReference.APIVersion", "ObjectReference.Kind",
 	"TypedLocalObjectReference.APIGroup", "TypedLocalObjectReference.Kind", "TypedObjectReference.APIGroup",
 	"TypedObjectReference.Kind", "ResourceClaimConsumerReference.APIGroup", "ResourceClaimConsumerReference.Resource",
-	"VolumeMount.BindMountOptions", "NodeStatus.DeclaredFeatures", "NodePodPreemptionPolicy.DisableResizePreemption",
-	"PodPreemptionPolicy.DisableResizePreemption", "NetworkTopologySpec.Mode", "NetworkTopology.Mode",
-	"PodGroupSpec.Preemptibility", "Condition.Type", "DeviceClassSpec.ExtendedResourceName",
-	"ContainerExtendedResourceRequest.ResourceName",
+	"VolumeMount.BindMountOptions", "NodeStatus.DeclaredFeatures", "Condition.Type",
+	"DeviceClassSpec.ExtendedResourceName",
 	"Device.BindingConditions", "Device.BindingFailureConditions", "DeviceRequestAllocationResult.BindingConditions",
 	"DeviceRequestAllocationResult.BindingFailureConditions",
 	// Keys of labels and taints.
@@ -50,23 +48,33 @@ var namedFields = map[string]Kind{
 
 	"Container.Name": Part, "ContainerStatus.Name": Part, "PodResourceClaim.Name": Part, "ResourceClaim.Name": Part,
 	"Volume.Name": Part, "PodSchedulingGate.Name": Part, "PodResourceClaimStatus.Name": Part,
-	"ContainerPort.HostIP": Part, "PodCondition.Reason": Free,
+	"ContainerPort.HostIP": Part, "PodCondition.Reason": Free, "PodGroupSpec.Preemptibility": Free,
+	"NetworkTopology.Mode": Free,
 }
 
 // expressionFields have CEL expressions. They are kept.
 var expressionFields = set("CELDeviceSelector.Expression", "DerivedAttribute.Expression",
 	"DeviceDerivedAttribute.Expression")
 
+// resourceFields have names of resources.
+var resourceFields = set("ContainerExtendedResourceRequest.ResourceName")
+
 // requestFields name a request for devices, or one of its alternatives as REQUEST/ALTERNATIVE.
 var requestFields = set("ResourceClaim.Request", "DeviceRequest.Name", "DeviceSubRequest.Name",
 	"DeviceConstraint.Requests", "DeviceRequestAllocationResult.Request", "ContainerExtendedResourceRequest.RequestName")
 
-// constants are texts that are kept in every field: the API server or Kubernetes gives them a meaning.
-var constants = set("", "0.0.0.0", "::", "Deferred", "Infeasible", "PreemptionByScheduler", "TerminationByKubelet",
-	"EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "PreemptionByKubeScheduler", "Error")
+// constants are the texts that are kept in a field: Kubernetes gives them a meaning there. Another text in such a field is
+// replaced.
+var constants = map[string]map[string]bool{
+	"ContainerPort.HostIP": set("0.0.0.0", "::"),
+	"PodCondition.Reason": set("Deferred", "Infeasible", "PreemptionByScheduler", "TerminationByKubelet",
+		"EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC"),
+	"PodGroupSpec.Preemptibility": set("preemptible", "non-preemptible"),
+	"NetworkTopology.Mode":        set("hard", "soft"),
+}
 
-// reserved are names that start like this and belong to Kubernetes: they mark a claim that is not in the cluster.
-const reserved = "<"
+// claimInMemory is the name of a claim that is in no cluster.
+const claimInMemory = "<extended-resources>"
 
 // madeRequest are the names of requests that a scheduler makes for extended resources.
 var madeRequest = regexp.MustCompile(`^container-[0-9]+-request-[0-9]+$`)
@@ -83,6 +91,12 @@ var keptAnnotations = set("rollcall.dev/topology-required", "rollcall.dev/topolo
 
 // gangsAnnotation lists gangs as a JSON list of NAMESPACE/NAME.
 const gangsAnnotation = "gang.scheduling.koordinator.sh/groups"
+
+// namingAnnotations are the annotations, besides gangKeys, whose values are names. A number is replaced there too.
+var namingAnnotations = map[string]Kind{
+	"volume.kubernetes.io/selected-node": Node, "volume.beta.kubernetes.io/storage-class": Object,
+	"volcano.sh/task-spec": Object,
+}
 
 // gangKeys are the labels and annotations that name a gang.
 var gangKeys = set("scheduling.k8s.io/group-name", "pod-group-name", "gang.scheduling.koordinator.sh/name",

@@ -24,7 +24,7 @@ type DiffersError struct {
 // Error implements error.
 func (e *DiffersError) Error() string {
 	return fmt.Sprintf("entry %d: with pseudonyms the decision on pod %s differs in %s: recorded %s, decided %s; "+
-		"the range cannot be redacted with the same decisions", e.Seq, e.Pod, e.Field, e.Recorded, e.Decided)
+		"a plugin may read the value of a label: keep it with --keep-label, or export another range", e.Seq, e.Pod, e.Field, e.Recorded, e.Decided)
 }
 
 // A lockstep applies a log to one Machine and the redacted log to another one.

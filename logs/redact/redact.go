@@ -5,12 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -19,12 +20,26 @@ import (
 // MinKey is the least number of bytes of a key.
 const MinKey = 16
 
+// A Source is the log that is redacted. *logs.Source is one.
+type Source interface {
+	// Read yields the entries from an entry on.
+	Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
+	// RecordHash returns the hash of an entry's record.
+	RecordHash(ctx context.Context, seq uint64) ([32]byte, error)
+	// Registry has the plugins that the configurations of the log name.
+	Registry() framework.Registry
+	// Progress is told the last entry that was read.
+	Progress(work string, at, last uint64)
+}
+
 // Options say how to redact.
 type Options struct {
 	// Key makes the pseudonyms, at least MinKey bytes.
 	Key []byte
 	// Kept says that the caller keeps the key, so that it can make the same pseudonyms again.
 	Kept bool
+	// KeepLabels are keys of labels and taints whose values are kept. Plugins of others may give them a meaning.
+	KeepLabels []string
 	// At is the time of the redaction, RFC 3339.
 	At string
 	// Dir is the directory for the temporary log.
@@ -59,7 +74,7 @@ type Report struct {
 // Redact returns a redaction of the range that plan describes, and changes plan to describe the redacted range: its
 // snapshot, its configuration, and what it says of itself. The range is read twice. An error of the type *DiffersError
 // says that a decision would be another one with pseudonyms.
-func Redact(ctx context.Context, log *logs.Source, plan *bundle.Plan, opts Options) (_ *Redaction, err error) {
+func Redact(ctx context.Context, log Source, plan *bundle.Plan, opts Options) (_ *Redaction, err error) {
 	if len(opts.Key) < MinKey {
 		return nil, fmt.Errorf("the key has %d bytes: want at least %d", len(opts.Key), MinKey)
 	}
@@ -70,6 +85,7 @@ func Redact(ctx context.Context, log *logs.Source, plan *bundle.Plan, opts Optio
 		}
 	}()
 	w := newWalker(r.names)
+	w.keptLabels = set(opts.KeepLabels...)
 	head, original, err := w.collect(ctx, log, plan)
 	if err != nil {
 		return nil, err
@@ -78,7 +94,7 @@ func Redact(ctx context.Context, log *logs.Source, plan *bundle.Plan, opts Optio
 		return nil, err
 	}
 	plan.Redacted = &bundle.Redacted{At: opts.At, FromSeq: head.Seq, FromHash: hex.EncodeToString(head.Hash[:]),
-		KeyKept: opts.Kept}
+		KeyKept: opts.Kept, KeptLabels: opts.KeepLabels}
 	w.replace = true
 	redacted, origin, err := w.begin(log, plan)
 	if err != nil {
@@ -119,7 +135,7 @@ func (r *Redaction) Close() error {
 
 // collect visits all texts of the range, and of the state before it. It returns the end of the range, which is where
 // damage begins if there is some, and the Machine before the range.
-func (w *walker) collect(ctx context.Context, log *logs.Source, plan *bundle.Plan) (eventlog.Chain, *scheduler.Machine,
+func (w *walker) collect(ctx context.Context, log Source, plan *bundle.Plan) (eventlog.Chain, *scheduler.Machine,
 	error) {
 	original := scheduler.New(log.Registry())
 	if len(plan.Snapshot) > 0 {
@@ -160,7 +176,7 @@ func (w *walker) collect(ctx context.Context, log *logs.Source, plan *bundle.Pla
 }
 
 // begin returns the redacted Machine before the range and the place in the new chain, and puts both into plan.
-func (w *walker) begin(log *logs.Source, plan *bundle.Plan) (*scheduler.Machine, eventlog.Origin, error) {
+func (w *walker) begin(log Source, plan *bundle.Plan) (*scheduler.Machine, eventlog.Origin, error) {
 	if len(plan.Snapshot) == 0 {
 		return scheduler.New(log.Registry()), eventlog.Origin{}, nil
 	}
@@ -187,7 +203,7 @@ func (w *walker) begin(log *logs.Source, plan *bundle.Plan) (*scheduler.Machine,
 const batch = 2000
 
 // fill writes the redacted entries into the temporary log.
-func (r *Redaction) fill(ctx context.Context, log *logs.Source, plan *bundle.Plan, l *lockstep) error {
+func (r *Redaction) fill(ctx context.Context, log Source, plan *bundle.Plan, l *lockstep) error {
 	entries := make([]eventlog.Entry, 0, batch)
 	for e, err := range log.Read(ctx, plan.First) {
 		if err == nil {

@@ -25,6 +25,8 @@ type walker struct {
 	replace bool
 	// numeric has the keys of labels and taints that some selector compares as numbers. Their numbers are kept.
 	numeric map[string]bool
+	// keptLabels are the keys of labels and taints whose values are kept because the caller asks for that.
+	keptLabels map[string]bool
 	// expressions are all CEL expressions, with their counts.
 	expressions map[string]int
 	// keptAttributes counts texts of device attributes that are kept because an expression reads the attribute.
@@ -52,7 +54,7 @@ func (w *walker) fail(format string, args ...any) {
 // text returns the pseudonym of a text. It returns the text itself in the first visit, and adds it.
 func (w *walker) text(kind Kind, text string) string {
 	switch {
-	case text == "" || constants[text] || strings.HasPrefix(text, reserved):
+	case text == "" || text == claimInMemory:
 		return text
 	case !w.replace && kind == Namespace:
 		w.names.AddStem(text)
@@ -114,6 +116,9 @@ func (w *walker) domain(text string) string {
 
 // label replaces a value of a label or a taint.
 func (w *walker) label(key, value string) string {
+	if w.keptLabels[key] {
+		return value
+	}
 	if w.replace && w.numeric[key] {
 		if _, err := strconv.ParseInt(value, 10, 64); err == nil {
 			return value
@@ -147,17 +152,26 @@ func (w *walker) request(text string) string {
 	return strings.Join(list, "/")
 }
 
+// resourceName keeps the name of a resource, but for the DeviceClass that it may have: its pods need not know its name.
+func (w *walker) resourceName(text string) string {
+	if class, ok := strings.CutPrefix(text, resourcev1.ResourceDeviceClassPrefix); ok {
+		return resourcev1.ResourceDeviceClassPrefix + w.text(Object, class)
+	}
+	return text
+}
+
 // annotation replaces the value of an annotation.
 func (w *walker) annotation(key, value string) string {
+	kind, named := namingAnnotations[key]
 	switch {
 	case key == gangsAnnotation:
 		return w.gangsList(value)
-	case keptAnnotations[key] || plainValue.MatchString(value):
-		return value
-	case key == "volume.kubernetes.io/selected-node":
-		return w.text(Node, value)
 	case gangKeys[key]:
 		return w.text(Gang, value)
+	case named:
+		return w.text(kind, value)
+	case keptAnnotations[key] || plainValue.MatchString(value):
+		return value
 	}
 	return w.text(Annotation, value)
 }
@@ -259,13 +273,24 @@ func rulesOf(t reflect.Type) []fieldRule {
 	return rules
 }
 
+// ruleOf returns the rule of a field, nil for one without.
 func ruleOf(field string) func(*walker, string) string {
 	kind, named := namedFields[field]
+	if words := constants[field]; words != nil {
+		return func(w *walker, text string) string {
+			if words[text] {
+				return text
+			}
+			return w.text(kind, text)
+		}
+	}
 	switch {
 	case keptFields[field]:
 		return func(_ *walker, text string) string { return text }
 	case expressionFields[field]:
 		return func(w *walker, text string) string { w.expressions[text]++; return text }
+	case resourceFields[field]:
+		return (*walker).resourceName
 	case requestFields[field]:
 		return (*walker).request
 	case named:
@@ -304,6 +329,8 @@ func (w *walker) plain(v reflect.Value, rule func(*walker, string) string) {
 		text = rule(w, text)
 	case v.Type() == reflect.TypeFor[types.UID]():
 		text = w.text(UID, text)
+	case v.Type() == reflect.TypeFor[corev1.ResourceName]():
+		text = w.resourceName(text)
 	case v.Type() != reflect.TypeFor[string]():
 		return
 	default:
@@ -333,13 +360,19 @@ func (w *walker) mapping(v reflect.Value) {
 		}
 		return
 	}
-	if v.IsNil() || v.Type().Key() != reflect.TypeFor[string]() {
-		return // by names of resources and capacities
+	rename := func(text string) string { return w.text(Object, text) }
+	switch {
+	case v.IsNil():
+		return
+	case v.Type().Key() == reflect.TypeFor[corev1.ResourceName]():
+		rename = w.resourceName
+	case v.Type().Key() != reflect.TypeFor[string]():
+		return // names of capacities, and constants
 	}
 	renamed := reflect.MakeMapWithSize(v.Type(), v.Len())
 	for entry := v.MapRange(); entry.Next(); {
-		key := w.text(Object, entry.Key().String())
-		renamed.SetMapIndex(reflect.ValueOf(key), entry.Value())
+		key := reflect.ValueOf(rename(entry.Key().String())).Convert(v.Type().Key())
+		renamed.SetMapIndex(key, entry.Value())
 	}
 	if w.replace {
 		v.Set(renamed)

@@ -27,6 +27,7 @@ import (
 type redaction struct {
 	wanted       bool
 	key, mapping string
+	keepLabels   []string
 	made         *redact.Redaction
 }
 
@@ -42,12 +43,14 @@ func (r *redaction) register(cmd *cobra.Command) {
 	f.BoolVar(&r.wanted, "redact", false, "replace names by pseudonyms that keep their order")
 	f.StringVar(&r.key, "key", "", "the `file` with the key of the pseudonyms, at least 16 bytes; default: a random "+
 		"key that is thrown away")
+	f.StringArrayVar(&r.keepLabels, "keep-label", nil, "keep the values of the label or taint with this `key`, which "+
+		"a plugin reads; repeatable")
 	f.StringVar(&r.mapping, "map", "", "a new `file` to write the names and their pseudonyms to, for yourself")
 }
 
 func (r *redaction) check() error {
-	if !r.wanted && (r.key != "" || r.mapping != "") {
-		return usageError{errors.New("--key and --map need --redact")}
+	if !r.wanted && (r.key != "" || r.mapping != "" || len(r.keepLabels) > 0) {
+		return usageError{errors.New("--key, --map and --keep-label need --redact")}
 	}
 	if r.mapping == "" {
 		return nil
@@ -97,7 +100,7 @@ func (r *redaction) start(out string) func(context.Context, *logs.Source, *bundl
 			dir = ""
 		}
 		r.made, err = redact.Redact(ctx, log, plan, redact.Options{Key: key, Kept: r.key != "", Dir: dir,
-			At: time.Now().UTC().Format(time.RFC3339)})
+			KeepLabels: r.keepLabels, At: time.Now().UTC().Format(time.RFC3339)})
 		if err != nil {
 			return nil, err
 		}
