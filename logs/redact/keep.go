@@ -79,11 +79,21 @@ const claimInMemory = "<extended-resources>"
 // madeRequest are the names of requests that a scheduler makes for extended resources.
 var madeRequest = regexp.MustCompile(`^container-[0-9]+-request-[0-9]+$`)
 
-// plainValue are values of annotations that are kept: numbers, times, amounts and the words that the gang's
-// annotations know.
+// plainValue are values of annotations that are kept: numbers, times and amounts.
 var plainValue = regexp.MustCompile(`^([-+]?[0-9.]+([a-zA-Z]{1,2}([0-9.]+[a-z]{1,2})*)?|` +
-	`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9:]+)|true|false|yes|no|Strict|NonStrict|only-waiting|` +
-	`waiting-and-running|once-satisfied|evict|wait|Evict|Wait)$`)
+	`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9:]+))$`)
+
+// annotationWords are the values with a meaning of some annotations.
+var annotationWords = map[string]map[string]bool{
+	"rollcall.dev/below-minimum":                       set("Evict", "Keep"),
+	"gang.scheduling.koordinator.sh/mode":              set("Strict", "NonStrict"),
+	"gang.scheduling.koordinator.sh/match-policy":      set("only-waiting", "waiting-and-running", "once-satisfied"),
+	"pv.kubernetes.io/bind-completed":                  set("yes"),
+	"pv.kubernetes.io/bound-by-controller":             set("yes"),
+	"storageclass.kubernetes.io/is-default-class":      set("true", "false"),
+	"storageclass.beta.kubernetes.io/is-default-class": set("true", "false"),
+	"resource.kubernetes.io/extended-resource-claim":   set("true"),
+}
 
 // keptAnnotations are the annotations whose values are kept: keys of labels, and drivers.
 var keptAnnotations = set("rollcall.dev/topology-required", "rollcall.dev/topology-preferred",

@@ -103,14 +103,33 @@ func (l *lockstep) decision(seq uint64, recorded *eventlog.Decision) (*eventlog.
 		Field: cmp.Or(differs.Field, string(differs.Kind)), Recorded: differs.Recorded, Decided: differs.Decided}
 }
 
-// learn notes the names that a decision makes. They follow from other names by a rule that pseudonyms do not keep.
+// learn notes the names that a decision makes: of claims, and of shares of devices. They follow from other names by a
+// rule that pseudonyms do not keep.
 func (l *lockstep) learn(recorded, decided *eventlog.Decision) {
 	if len(recorded.Devices) != len(decided.Devices) {
 		return
 	}
 	for i := range recorded.Devices {
-		if was, is := &recorded.Devices[i], &decided.Devices[i]; was.UID == "" && is.UID == "" {
+		was, is := &recorded.Devices[i], &decided.Devices[i]
+		if was.UID == "" && is.UID == "" {
 			l.walker.names.Make(was.Claim, is.Claim)
+		}
+		l.learnShares(was, is)
+	}
+}
+
+func (l *lockstep) learnShares(recorded, decided *eventlog.DeviceClaim) {
+	was, err := recorded.Result()
+	if err != nil {
+		return // the comparison will find that
+	}
+	is, err := decided.Result()
+	if err != nil || len(was.Devices.Results) != len(is.Devices.Results) {
+		return
+	}
+	for i := range was.Devices.Results {
+		if a, b := was.Devices.Results[i].ShareID, is.Devices.Results[i].ShareID; a != nil && b != nil {
+			l.walker.names.Make(string(*a), string(*b))
 		}
 	}
 }

@@ -33,6 +33,8 @@ type walker struct {
 	keptAttributes int
 	// keptArguments counts texts in the arguments of plugins that this program does not know.
 	keptArguments map[string]int
+	// rules is a memo of rulesOf.
+	rules map[reflect.Type][]fieldRule
 	// err is the first error.
 	err error
 	// resource is that of the visited object. pod is the pod's name, "" for other objects.
@@ -41,7 +43,8 @@ type walker struct {
 }
 
 func newWalker(names *Names) *walker {
-	return &walker{names: names, numeric: map[string]bool{}, expressions: map[string]int{}}
+	return &walker{names: names, numeric: map[string]bool{}, expressions: map[string]int{},
+		rules: map[reflect.Type][]fieldRule{}}
 }
 
 // fail keeps the first error.
@@ -170,7 +173,7 @@ func (w *walker) annotation(key, value string) string {
 		return w.text(Gang, value)
 	case named:
 		return w.text(kind, value)
-	case keptAnnotations[key] || plainValue.MatchString(value):
+	case keptAnnotations[key] || annotationWords[key][value] || plainValue.MatchString(value):
 		return value
 	}
 	return w.text(Annotation, value)
@@ -260,7 +263,7 @@ type fieldRule struct {
 	rule  func(w *walker, text string) string // of each text; nil looks into the value
 }
 
-// rulesOf has the rules of the fields of each struct type that was visited.
+// rulesOf returns the rules of the fields of a struct type.
 func rulesOf(t reflect.Type) []fieldRule {
 	var rules []fieldRule
 	for i := range t.NumField() {
@@ -460,10 +463,10 @@ func (w *walker) structure(v reflect.Value) {
 // fields replaces the texts of a struct's fields by their rules.
 func (w *walker) fields(v reflect.Value) {
 	t := v.Type()
-	rules, known := rulesOfTypes[t]
+	rules, known := w.rules[t]
 	if !known {
 		rules = rulesOf(t)
-		rulesOfTypes[t] = rules
+		w.rules[t] = rules
 	}
 	for _, r := range rules {
 		f := v.Field(r.index)
@@ -476,9 +479,6 @@ func (w *walker) fields(v reflect.Value) {
 		}
 	}
 }
-
-// rulesOfTypes is a memo of rulesOf. Redacting is done by one goroutine of a process.
-var rulesOfTypes = map[reflect.Type][]fieldRule{}
 
 // ruled applies a rule to a text, a pointer to one, or each of a list.
 func (w *walker) ruled(v reflect.Value, rule func(*walker, string) string) {
