@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -13,12 +14,15 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
+	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/replay/replaytest"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 	"github.com/rollcall-sched/rollcall/test/compat"
@@ -268,7 +272,7 @@ var keptNames = set("kind", "resource", "outcome", "time", "operator", "effect",
 	"matchLabelKeys", "attacher", "declaredFeatures", "extendedResourceName", "resourceName", "apiGroup",
 	"allocationTimestamp", "bindingConditions", "bindingFailureConditions", "ended", "medium", "result",
 	"requiredTopologyLevel", "preferredTopologyLevel", "rollcall.dev/topology-required",
-	"rollcall.dev/topology-preferred", "gang.scheduling.koordinator.sh/match-policy", "distinctAttribute",
+	"rollcall.dev/topology-preferred", "rollcall.dev/below-minimum", "gang.scheduling.koordinator.sh/mode", "gang.scheduling.koordinator.sh/match-policy", "distinctAttribute",
 	"matchAttribute", "preemptibility", "mode", "hostIP", "pv.kubernetes.io/provisioned-by", "pv.kubernetes.io/migrated-to", "approval", "fault", "gated",
 	"opens")
 
@@ -340,5 +344,151 @@ func wordIn(raw []byte, text string) int {
 			return at
 		}
 		from = at + 1
+	}
+}
+
+// TestADecisionThatANameMadeIsFound redacts logs of plugins of others that read the value of a label or of a resource of
+// their own. The error must name the entry, the pod and the field. With the label kept they are redacted.
+func TestADecisionThatANameMadeIsFound(t *testing.T) {
+	found := 0
+	compat.Each(t, "../../test/compat/testdata", func(t *testing.T, l *compat.Log) {
+		if !strings.Contains(t.Name(), "stories/backfill-") || l.First != 1 {
+			return
+		}
+		m := load(t, l)
+		_, err := Redact(t.Context(), m, m.planFrom(t, nil), Options{Key: []byte("a key for tests only"), Dir: t.TempDir()})
+		var differs *DiffersError
+		switch {
+		case err == nil:
+		case !errors.As(err, &differs):
+			t.Errorf("error %v", err)
+		default:
+			found++
+			e := m.entries[differs.Seq-1]
+			d, ok := e.Payload.(*eventlog.Decision)
+			if !ok || differs.Pod != d.Namespace+"/"+d.Name || differs.Field == "" {
+				t.Errorf("%+v is not about entry %d: %+v", differs, e.Seq, e.Payload)
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("every story could be redacted: want one whose plugin reads a label")
+	}
+}
+
+// TestOnlyNamesThatKeepTheirOrderDecideTheSame turns the order of pseudonyms round: the comparison must find that in some
+// log.
+func TestOnlyNamesThatKeepTheirOrderDecideTheSame(t *testing.T) {
+	l := incidentLog(t)
+	plan := l.planFrom(t, nil)
+	names := NewNames([]byte("a key for tests only"))
+	w := newWalker(names)
+	_, original, err := w.collect(t.Context(), l, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := names.Assign(); err != nil {
+		t.Fatal(err)
+	}
+	texts := slices.Sorted(maps.Keys(names.out))
+	texts = slices.DeleteFunc(texts, func(text string) bool { return text == "" })
+	for i, j := 0, len(texts)-1; i < j; i, j = i+1, j-1 {
+		names.out[texts[i]], names.out[texts[j]] = names.out[texts[j]], names.out[texts[i]]
+	}
+	w.replace = true
+	step := &lockstep{walker: w, original: original, redacted: scheduler.New(l.registry)}
+	for _, e := range l.entries {
+		if _, err = step.next(e); err != nil {
+			break
+		}
+	}
+	var differs *DiffersError
+	if !errors.As(err, &differs) {
+		t.Errorf("error %v: want a decision that differs", err)
+	}
+}
+
+// incidentLog returns a log in which many nodes are equally good.
+func incidentLog(t *testing.T) *memory {
+	t.Helper()
+	r := replaytest.Record(t, 1000)
+	m := &memory{registry: plugins.NewRegistry()}
+	for e, err := range r.Log.Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.entries = append(m.entries, e)
+	}
+	return m
+}
+
+// TestAFieldOfTheStateThatIsNotKnownIsRefused: a text that nobody has thought about does not reach a bundle.
+func TestAFieldOfTheStateThatIsNotKnownIsRefused(t *testing.T) {
+	w := newWalker(NewNames([]byte("a key for tests only")))
+	for field, want := range map[string]string{
+		"nickname": `the field "nickname" of the state is not known here`, "state": "a plugin keeps a state of its own",
+	} {
+		if _, err := w.stateField(field, []byte("ada")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("field %s: error %v", field, err)
+		}
+	}
+	if b, err := w.stateField("gating message", []byte("PodGroup ml/ada is not there")); err != nil || string(b) != Dropped {
+		t.Errorf("a message is %q, %v", b, err)
+	}
+}
+
+// TestTextsThatNoSimulationHas redacts payloads with texts that come from API servers, extenders and users.
+func TestTextsThatNoSimulationHas(t *testing.T) {
+	payloads := []eventlog.Payload{
+		&eventlog.BindResult{UID: "uid-zoe", Node: "node-zoe", Outcome: eventlog.BindFailed, Message: "user zoe may not"},
+		&eventlog.EvictResult{UID: "uid-zoe", Outcome: eventlog.EvictDone, Decision: 3, Message: "zoe's budget"},
+		&eventlog.ExtenderResult{UID: "uid-zoe", Decision: 3, Answers: []eventlog.ExtenderAnswer{
+			{Name: "https://zoe.example/x", Refused: []eventlog.ExtenderRefusal{{Code: "Unschedulable",
+				Reason: "<zoe> has it", Nodes: []string{"node-zoe"}}}, PrioritizeError: "ask zoe"}}},
+		&eventlog.Upserted{Resource: "quotas.example.com", Object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Quota",
+			"metadata": map[string]any{"name": "quota-zoe", "namespace": "ns-zoe", "uid": "uid-zoe2"},
+			"spec":     map[string]any{"owner": "zoe", "max": map[string]any{"cpu": "10"}, "list": []any{"zoe b", "In"}}}}},
+		&eventlog.EpochStarted{ID: "zoe", Config: []byte(`{"extenders":[{"urlPrefix":"https://zoe.example/x",` +
+			`"filterVerb":"filter"}],"leaderElection":{"resourceName":"zoe"},"profiles":[{"pluginConfig":[{"args":` +
+			`{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":` +
+			`[{"key":"team","operator":"In","values":["zoe"]},{"key":"size","operator":"Gt","values":["12"]}]}]}}},` +
+			`"name":"NodeAffinity"},{"args":{"limit":3,"in":"ns-zoe","mode":"Tight"},"name":"Other"}],` +
+			`"schedulerName":"zoe-scheduler"}]}`)},
+	}
+	names := NewNames([]byte("a key for tests only"))
+	w := newWalker(names)
+	for _, p := range payloads {
+		w.payload(p)
+	}
+	if err := names.Assign(); err != nil {
+		t.Fatal(err)
+	}
+	w.replace = true
+	var all strings.Builder
+	for _, p := range payloads {
+		text, err := json.Marshal(w.payload(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if epoch, ok := w.payload(p).(*eventlog.EpochStarted); ok {
+			text = append(text, epoch.Config...)
+		}
+		all.Write(text)
+	}
+	if w.err != nil {
+		t.Fatal(w.err)
+	}
+	if strings.Contains(all.String(), "zoe") {
+		t.Errorf("a name is left: %s", all.String())
+	}
+	for _, kept := range []string{`"cpu":"10"`, `"In"`, `"kind":"Quota"`, `"limit":3`, `"mode":"Tight"`, `"values":["12"]`,
+		`"filterVerb":"filter"`, "https://"} {
+		if !strings.Contains(all.String(), kept) {
+			t.Errorf("%s is not kept: %s", kept, all.String())
+		}
+	}
+	if w.keptArguments["Other"] != 2 { // in both replacements of the epoch
+		t.Errorf("%v texts were kept in arguments", w.keptArguments)
 	}
 }
