@@ -45,8 +45,8 @@ func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 	return m, nil
 }
 
-// RestoreReplacing returns the Machine of a state with other texts: replace returns what is read in the place of the
-// bytes of a text or an object, which its field names. The result is a Machine that Restore returns for its own state.
+// RestoreReplacing returns the Machine of a state with other texts: replace changes the bytes of each text and each
+// object, whose field it is told. Restore returns the same Machine for the state of the result.
 func RestoreReplacing(registry framework.Registry, state []byte,
 	replace func(field string, b []byte) ([]byte, error)) (*Machine, error) {
 	m := New(registry)

@@ -16,7 +16,7 @@ type Reader struct {
 	err error
 	// memory is the number of bytes that the values still to be decoded may take.
 	memory int
-	// replace, if not nil, returns what Bytes and String return instead of a field's bytes.
+	// replace, if not nil, changes the bytes of a field that Bytes or String reads.
 	replace func(field string, b []byte) ([]byte, error)
 }
 
@@ -30,8 +30,8 @@ const (
 // NewReader returns a Reader of b. The caller must not change b while a result of Bytes is in use.
 func NewReader(b []byte) *Reader { return &Reader{b: b, memory: memoryFloor + memoryFactor*len(b)} }
 
-// Replacing makes Bytes and String return what replace makes of the bytes of a field, and returns r. Other fields are
-// read as they are.
+// Replacing lets replace change the bytes of each field that Bytes or String reads, and returns r. Other fields are read
+// as they are.
 func (r *Reader) Replacing(replace func(field string, b []byte) ([]byte, error)) *Reader {
 	r.replace = replace
 	return r

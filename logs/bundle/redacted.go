@@ -9,7 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Redacted says from what a redacted bundle was made. Whoever has the log recognises it.
+// Redacted names the log that a redacted bundle was made from. The owner of the log recognises it.
 type Redacted struct {
 	// At is the time at which the bundle was made, RFC 3339.
 	At string `json:"at"`
@@ -22,8 +22,8 @@ type Redacted struct {
 	KeptLabels []string `json:"keptLabels,omitempty"`
 }
 
-// Origin returns the place behind an entry where the chain of a redacted range begins. The chain has nothing of the
-// log's chain: its first hash, and its tree, follow from what r says. So the records are tied to r.
+// Origin returns the place behind an entry where the chain of a redacted range begins. The chain shares no hash with
+// the chain of the log: its first hash, and its tree, follow from r. So the records are tied to r.
 func (r *Redacted) Origin(seq uint64) (eventlog.Origin, error) {
 	text, err := json.Marshal(r)
 	if err != nil || seq == 0 {
@@ -41,7 +41,7 @@ func (r *Redacted) Origin(seq uint64) (eventlog.Origin, error) {
 	return origin, nil
 }
 
-// checkRedacted returns an error if the chain of a redacted bundle does not begin with what the manifest says of it.
+// checkRedacted returns an error if the chain of a redacted bundle does not follow from its Redacted.
 func (m *Manifest) checkRedacted() error {
 	if m.Redacted == nil {
 		return nil

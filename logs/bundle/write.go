@@ -30,7 +30,7 @@ type Plan struct {
 	Snapshot []byte
 	// Config is the configuration at entry First-1.
 	Config []byte
-	// Redacted is what a redacted bundle says of itself, nil for any other.
+	// Redacted names the log of a redacted bundle; nil for any other bundle.
 	Redacted *Redacted
 	// Version is the program's version.
 	Version string

@@ -13,7 +13,7 @@ import (
 var knownArguments = set("Coscheduling", "DefaultPreemption", "DynamicResources", "InterPodAffinity", "NodeAffinity",
 	"NodeResourcesBalancedAllocation", "NodeResourcesFit", "PodTopologySpread", "VolumeBinding")
 
-// config replaces the texts of a logged configuration. All but the texts stays byte for byte.
+// config replaces the texts of a logged configuration. Everything else stays byte for byte.
 func (w *walker) config(logged []byte) []byte {
 	if len(logged) == 0 {
 		return logged
@@ -49,7 +49,7 @@ type configWriter struct {
 	dec *json.Decoder
 	out []byte
 	// plugins are the plugins whose arguments follow, in their order: the arguments come before the name. plugin is the
-	// one whose arguments are read; key is that of the requirement that is read.
+	// one whose arguments are read, key the key of the requirement that is read.
 	plugins     []string
 	plugin, key string
 }
@@ -122,7 +122,7 @@ func (c *configWriter) write(token any) error {
 	return err
 }
 
-// replaced returns what is written in the place of a text.
+// replaced returns the text that is written in the place of a text.
 func (c *configWriter) replaced(path []string, text string) string {
 	field := path[len(path)-1]
 	switch {
@@ -143,9 +143,9 @@ func (c *configWriter) replaced(path []string, text string) string {
 	return text
 }
 
-// argument returns what is written in the place of a text in the arguments of a plugin. Nobody here knows the meaning
-// of the arguments of a plugin of others. A text is replaced there if it is a name in the log. It is kept and counted
-// otherwise.
+// argument returns the text that is written in the place of a text in the arguments of a plugin. This program does not
+// know the meaning of the arguments of a plugin of others. There it replaces a text that is a name in the log. It keeps
+// and counts the others.
 func (c *configWriter) argument(path []string, text string) string {
 	field := path[len(path)-1]
 	switch {

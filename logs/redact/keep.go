@@ -63,8 +63,8 @@ var resourceFields = set("ContainerExtendedResourceRequest.ResourceName")
 var requestFields = set("ResourceClaim.Request", "DeviceRequest.Name", "DeviceSubRequest.Name",
 	"DeviceConstraint.Requests", "DeviceRequestAllocationResult.Request", "ContainerExtendedResourceRequest.RequestName")
 
-// constants are the texts that are kept in a field: Kubernetes gives them a meaning there. Another text in such a field is
-// replaced.
+// constants are the texts that are kept in a field: Kubernetes gives them a meaning there. Another text in such a field
+// is replaced.
 var constants = map[string]map[string]bool{
 	"ContainerPort.HostIP": set("0.0.0.0", "::"),
 	"PodCondition.Reason": set("Deferred", "Infeasible", "PreemptionByScheduler", "TerminationByKubelet",

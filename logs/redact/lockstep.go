@@ -24,7 +24,8 @@ type DiffersError struct {
 // Error implements error.
 func (e *DiffersError) Error() string {
 	return fmt.Sprintf("entry %d: with pseudonyms the decision on pod %s differs in %s: recorded %s, decided %s; "+
-		"a plugin may read the value of a label: keep it with --keep-label, or export another range", e.Seq, e.Pod, e.Field, e.Recorded, e.Decided)
+		"a plugin may read the value of a label: keep it with --keep-label, or export another range",
+		e.Seq, e.Pod, e.Field, e.Recorded, e.Decided)
 }
 
 // A lockstep applies a log to one Machine and the redacted log to another one.
@@ -61,7 +62,7 @@ func (l *lockstep) next(e eventlog.Entry) (eventlog.Entry, error) {
 	return out, nil
 }
 
-// settled compares that nothing is left to decide.
+// settled checks that nothing is left to decide.
 func (l *lockstep) settled(seq uint64) error {
 	decided, more := l.redacted.Decide(nil)
 	if !more {

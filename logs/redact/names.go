@@ -47,7 +47,7 @@ const (
 	tagLength = 4
 	// minRank is the least number of letters that say the place of the text in its order.
 	minRank = 3
-	// longest is the length of the longest pseudonym: that of a label value.
+	// longest is the length of the longest pseudonym: no label value may be longer.
 	longest = 63
 )
 
@@ -173,8 +173,8 @@ func (n *Names) tag(text string) string {
 	return rank(int(at), tagLength)
 }
 
-// Of returns the pseudonym of a text that was added. The pseudonym of "" is "". ok is false for any other text.
-func (n *Names) Of(kind Kind, text string) (pseudonym string, ok bool) {
+// Pseudonym returns the pseudonym of a text that was added. The pseudonym of "" is "". ok is false for any other text.
+func (n *Names) Pseudonym(kind Kind, text string) (pseudonym string, ok bool) {
 	if text == "" {
 		return "", true
 	}

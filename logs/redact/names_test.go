@@ -30,7 +30,7 @@ func someText(t *rapid.T, drawn []string) string {
 	}
 }
 
-// TestPseudonymsSortAsTheTextsDo draws sets of texts, some of them namespaces, and compares each two of them: alone, and
+// TestPseudonymsSortAsTheTextsDo draws sets of texts, some of them namespaces. It compares each two of them: alone, and
 // as the namespace in keys such as "a/x".
 func TestPseudonymsSortAsTheTextsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -49,7 +49,7 @@ func TestPseudonymsSortAsTheTextsDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := func(text string) string {
-			pseudonym, ok := names.Of(Object, text)
+			pseudonym, ok := names.Pseudonym(Object, text)
 			if !ok {
 				t.Fatalf("%q has no pseudonym", text)
 			}
@@ -58,14 +58,16 @@ func TestPseudonymsSortAsTheTextsDo(t *testing.T) {
 		for _, a := range texts {
 			for _, b := range texts {
 				if got, want := cmp.Compare(of(a), of(b)), cmp.Compare(a, b); got != want {
-					t.Fatalf("%q and %q compare as %d, and their pseudonyms %q and %q as %d", a, b, want, of(a), of(b), got)
+					t.Fatalf("%q and %q compare as %d, and their pseudonyms %q and %q as %d", a, b, want, of(a),
+						of(b), got)
 				}
 			}
 		}
 		for _, a := range stems {
 			for _, b := range stems {
 				if got, want := cmp.Compare(of(a)+"/x", of(b)+"/x"), cmp.Compare(a+"/x", b+"/x"); got != want {
-					t.Fatalf("the keys of %q and %q compare as %d, and those of %q and %q as %d", a, b, want, of(a), of(b), got)
+					t.Fatalf("the keys of %q and %q compare as %d, and with %q and %q as %d", a, b, want, of(a), of(b),
+						got)
 				}
 			}
 		}
@@ -87,8 +89,9 @@ func TestPseudonymsAreValidWhereTheTextsAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range texts {
-			pseudonym, _ := names.Of(Pod, text)
-			if errs := slices.Concat(validation.IsDNS1123Subdomain(pseudonym), validation.IsValidLabelValue(pseudonym)); errs != nil {
+			pseudonym, _ := names.Pseudonym(Pod, text)
+			errs := slices.Concat(validation.IsDNS1123Subdomain(pseudonym), validation.IsValidLabelValue(pseudonym))
+			if errs != nil {
 				t.Fatalf("%q has the pseudonym %q: %q", text, pseudonym, errs)
 			}
 		}
@@ -106,7 +109,7 @@ func TestTheKeyMakesThePseudonyms(t *testing.T) {
 		if err := names.Assign(); err != nil {
 			t.Fatal(err)
 		}
-		pseudonym, _ := names.Of(Pod, "train-0")
+		pseudonym, _ := names.Pseudonym(Pod, "train-0")
 		return pseudonym
 	}
 	one, same, other := of("a", "train-0", "b"), of("a", "train-0", "b"), of("b", "train-0", "b")

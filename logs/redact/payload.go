@@ -1,15 +1,11 @@
 package redact
 
 import (
-	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/backfill"
 )
 
-// Dropped is what is written in the place of a message.
+// Dropped is written in the place of a message.
 const Dropped = "redacted"
 
 // payload returns the payload with pseudonyms. It shares no part that differs with p. In the first visit it only
@@ -44,8 +40,8 @@ func (w *walker) payload(p eventlog.Payload) eventlog.Payload {
 	return p // a Tick has no text
 }
 
-// dropped returns what is written in the place of a message. A message that is not there stays away: an error of an
-// extender is one if it has a message.
+// dropped returns the text that is written in the place of a message. An empty message stays empty: a call of an extender
+// has failed if there is a message.
 func dropped(message string) string {
 	if message == "" {
 		return ""
@@ -76,13 +72,7 @@ func mapped[T any](list []T, f func(T) T) []T {
 	return out
 }
 
-func (w *walker) uids(list []types.UID) []types.UID { return mapped(list, w.uid) }
-
-func (w *walker) nodes(list []string) []string {
-	return mapped(list, func(name string) string { return w.text(Node, name) })
-}
-
-// decision replaces the texts of a decision. Of its reasons only what later decisions read is left.
+// decision replaces the texts of a decision. It drops its reasons, except the part that later decisions read.
 func (w *walker) decision(d *eventlog.Decision) *eventlog.Decision {
 	out := *d
 	out.Namespace, out.Name, out.UID = w.text(Namespace, d.Namespace), w.text(Pod, d.Name), w.uid(d.UID)
@@ -127,7 +117,8 @@ func droppedReason(reason string) string {
 
 // devices replaces the texts of a claim's devices.
 func (w *walker) devices(c eventlog.DeviceClaim) eventlog.DeviceClaim {
-	return eventlog.DeviceClaim{Claim: w.text(Object, c.Claim), UID: w.uid(c.UID), Allocation: w.allocation(c.Allocation)}
+	return eventlog.DeviceClaim{Claim: w.text(Object, c.Claim), UID: w.uid(c.UID),
+		Allocation: w.allocation(c.Allocation)}
 }
 
 // maxAllocation is the number of bytes of memory that an allocation in a decision may take.
@@ -173,13 +164,4 @@ func (w *walker) extenderResult(p *eventlog.ExtenderResult) *eventlog.ExtenderRe
 		return a
 	})
 	return out
-}
-
-// url replaces a URL but for its scheme.
-func (w *walker) url(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok {
-		return w.text(Free, url)
-	}
-	return scheme + "://" + w.text(Free, rest)
 }

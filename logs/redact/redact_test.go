@@ -153,9 +153,9 @@ func seqOf(entries []eventlog.Entry) iter.Seq2[eventlog.Entry, error] {
 	}
 }
 
-// TestLogsOfEveryKindAreDecidedTheSameWithPseudonyms redacts the logs and stories of package compat, as a whole and from
-// the middle on. A replay of the result must be as identical as that of the log, its decisions must be the recorded ones
-// by other names, and no text of the log may be left.
+// TestLogsOfEveryKindAreDecidedTheSameWithPseudonyms redacts the logs and stories of package compat, as a whole and
+// from the middle on. A replay of the result must be as identical as the log's. Its decisions must be the recorded ones
+// by other names. No text of the log may be left.
 func TestLogsOfEveryKindAreDecidedTheSameWithPseudonyms(t *testing.T) {
 	decisions := uint64(0)
 	compat.Each(t, "../../test/compat/testdata", func(t *testing.T, l *compat.Log) {
@@ -265,15 +265,18 @@ func wantSameDecisions(t *testing.T, entries []eventlog.Entry, r *result) {
 }
 
 // keptNames are the fields of the JSON form of entries whose texts are kept, each with everything below it.
-var keptNames = set("kind", "resource", "outcome", "time", "operator", "effect", "key", "topologyKey", "whenUnsatisfiable",
+var keptNames = set("kind", "resource", "outcome", "time", "operator", "effect", "key", "topologyKey",
+	"whenUnsatisfiable",
 	"apiVersion", "version", "config", "plugin", "code", "reason", "waitFor", "phase", "type", "status",
 	"creationTimestamp", "deletionTimestamp", "startTime", "protocol", "accessModes", "driver", "provisioner",
 	"volumeBindingMode", "volumeMode", "allocationMode", "expression", "preemptionPolicy", "restartPolicy",
 	"matchLabelKeys", "attacher", "declaredFeatures", "extendedResourceName", "resourceName", "apiGroup",
 	"allocationTimestamp", "bindingConditions", "bindingFailureConditions", "ended", "medium", "result",
 	"requiredTopologyLevel", "preferredTopologyLevel", "rollcall.dev/topology-required",
-	"rollcall.dev/topology-preferred", "rollcall.dev/below-minimum", "gang.scheduling.koordinator.sh/mode", "gang.scheduling.koordinator.sh/match-policy", "distinctAttribute",
-	"matchAttribute", "preemptibility", "mode", "hostIP", "pv.kubernetes.io/provisioned-by", "pv.kubernetes.io/migrated-to", "approval", "fault", "gated",
+	"rollcall.dev/topology-preferred", "rollcall.dev/below-minimum", "gang.scheduling.koordinator.sh/mode",
+	"gang.scheduling.koordinator.sh/match-policy", "distinctAttribute",
+	"matchAttribute", "preemptibility", "mode", "hostIP", "pv.kubernetes.io/provisioned-by",
+	"pv.kubernetes.io/migrated-to", "approval", "fault", "gated",
 	"opens")
 
 // messageWords are words of plugins' reasons that are names in some story.
@@ -300,7 +303,8 @@ func wantNoText(t *testing.T, entries []eventlog.Entry, r *result) {
 			continue
 		}
 		if at := wordIn(r.raw, text); at >= 0 {
-			t.Errorf("%q, which is in %s, is left: %q", text, texts[text], r.raw[max(0, at-60):min(len(r.raw), at+60)])
+			t.Errorf("%q, which is in %s, is left: %q", text, texts[text],
+				r.raw[max(0, at-60):min(len(r.raw), at+60)])
 		}
 	}
 }
@@ -340,7 +344,8 @@ func wordIn(raw []byte, text string) int {
 		}
 		at += from
 		end := at + len(text)
-		if (at == 0 || !isLetter(raw[at-1]) || int(raw[at-1]) == len(text)) && (end == len(raw) || !isLetter(raw[end])) {
+		begins := at == 0 || !isLetter(raw[at-1]) || int(raw[at-1]) == len(text)
+		if begins && (end == len(raw) || !isLetter(raw[end])) {
 			return at
 		}
 		from = at + 1
@@ -356,7 +361,8 @@ func TestADecisionThatANameMadeIsFound(t *testing.T) {
 			return
 		}
 		m := load(t, l)
-		_, err := Redact(t.Context(), m, m.planFrom(t, nil), Options{Key: []byte("a key for tests only"), Dir: t.TempDir()})
+		_, err := Redact(t.Context(), m, m.planFrom(t, nil),
+			Options{Key: []byte("a key for tests only"), Dir: t.TempDir()})
 		var differs *DiffersError
 		switch {
 		case err == nil:
@@ -376,8 +382,7 @@ func TestADecisionThatANameMadeIsFound(t *testing.T) {
 	}
 }
 
-// TestOnlyNamesThatKeepTheirOrderDecideTheSame turns the order of pseudonyms round: the comparison must find that in some
-// log.
+// TestOnlyNamesThatKeepTheirOrderDecideTheSame turns the order of pseudonyms round: the comparison must find that.
 func TestOnlyNamesThatKeepTheirOrderDecideTheSame(t *testing.T) {
 	l := incidentLog(t)
 	plan := l.planFrom(t, nil)
@@ -432,7 +437,8 @@ func TestAFieldOfTheStateThatIsNotKnownIsRefused(t *testing.T) {
 			t.Errorf("field %s: error %v", field, err)
 		}
 	}
-	if b, err := w.stateField("gating message", []byte("PodGroup ml/ada is not there")); err != nil || string(b) != Dropped {
+	b, err := w.stateField("gating message", []byte("PodGroup ml/ada is not there"))
+	if err != nil || string(b) != Dropped {
 		t.Errorf("a message is %q, %v", b, err)
 	}
 }
@@ -440,7 +446,8 @@ func TestAFieldOfTheStateThatIsNotKnownIsRefused(t *testing.T) {
 // TestTextsThatNoSimulationHas redacts payloads with texts that come from API servers, extenders and users.
 func TestTextsThatNoSimulationHas(t *testing.T) {
 	payloads := []eventlog.Payload{
-		&eventlog.BindResult{UID: "uid-zoe", Node: "node-zoe", Outcome: eventlog.BindFailed, Message: "user zoe may not"},
+		&eventlog.BindResult{UID: "uid-zoe", Node: "node-zoe", Outcome: eventlog.BindFailed,
+			Message: "user zoe may not"},
 		&eventlog.EvictResult{UID: "uid-zoe", Outcome: eventlog.EvictDone, Decision: 3, Message: "zoe's budget"},
 		&eventlog.ExtenderResult{UID: "uid-zoe", Decision: 3, Answers: []eventlog.ExtenderAnswer{
 			{Name: "https://zoe.example/x", Refused: []eventlog.ExtenderRefusal{{Code: "Unschedulable",
@@ -448,11 +455,12 @@ func TestTextsThatNoSimulationHas(t *testing.T) {
 		&eventlog.Upserted{Resource: "quotas.example.com", Object: &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Quota",
 			"metadata": map[string]any{"name": "quota-zoe", "namespace": "ns-zoe", "uid": "uid-zoe2"},
-			"spec":     map[string]any{"owner": "zoe", "max": map[string]any{"cpu": "10"}, "list": []any{"zoe b", "In"}}}}},
+			"spec": map[string]any{"owner": "zoe", "max": map[string]any{"cpu": "10"},
+				"list": []any{"zoe b", "In"}}}}},
 		&eventlog.EpochStarted{ID: "zoe", Config: []byte(`{"extenders":[{"urlPrefix":"https://zoe.example/x",` +
 			`"filterVerb":"filter"}],"leaderElection":{"resourceName":"zoe"},"profiles":[{"pluginConfig":[{"args":` +
-			`{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":` +
-			`[{"key":"team","operator":"In","values":["zoe"]},{"key":"size","operator":"Gt","values":["12"]}]}]}}},` +
+			`{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":` +
+			`[{"matchExpressions":[{"key":"team","operator":"In","values":["zoe"]},{"key":"size","operator":"Gt","values":["12"]}]}]}}},` +
 			`"name":"NodeAffinity"},{"args":{"limit":3,"in":"ns-zoe","mode":"Tight"},"name":"Other"}],` +
 			`"schedulerName":"zoe-scheduler"}]}`)},
 	}
@@ -482,8 +490,8 @@ func TestTextsThatNoSimulationHas(t *testing.T) {
 	if strings.Contains(all.String(), "zoe") {
 		t.Errorf("a name is left: %s", all.String())
 	}
-	for _, kept := range []string{`"cpu":"10"`, `"In"`, `"kind":"Quota"`, `"limit":3`, `"mode":"Tight"`, `"values":["12"]`,
-		`"filterVerb":"filter"`, "https://"} {
+	for _, kept := range []string{`"cpu":"10"`, `"In"`, `"kind":"Quota"`, `"limit":3`, `"mode":"Tight"`,
+		`"values":["12"]`, `"filterVerb":"filter"`, "https://"} {
 		if !strings.Contains(all.String(), kept) {
 			t.Errorf("%s is not kept: %s", kept, all.String())
 		}

@@ -36,7 +36,7 @@ func as(kind Kind) func(*walker, string) string {
 // maxObject is the number of bytes of memory that an object of a state may take.
 const maxObject = 256 << 20
 
-// stateField returns what is read in the place of a field of a state.
+// stateField returns the bytes that are read in the place of a field of a state.
 func (w *walker) stateField(field string, b []byte) ([]byte, error) {
 	switch rule, ok := stateTexts[field]; {
 	case ok && field == "image":

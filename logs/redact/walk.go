@@ -1,10 +1,7 @@
 package redact
 
 import (
-	"encoding/json"
-	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,13 +17,7 @@ import (
 // A walker visits the texts of entries twice: first to collect them, then to replace them. Both visits are the same
 // code, so no text is replaced that was not collected.
 type walker struct {
-	names *Names
-	// replace says that this is the second visit.
-	replace bool
-	// numeric has the keys of labels and taints that some selector compares as numbers. Their numbers are kept.
-	numeric map[string]bool
-	// keptLabels are the keys of labels and taints whose values are kept because the caller asks for that.
-	keptLabels map[string]bool
+	texts
 	// expressions are all CEL expressions, with their counts.
 	expressions map[string]int
 	// keptAttributes counts texts of device attributes that are kept because an expression reads the attribute.
@@ -35,164 +26,14 @@ type walker struct {
 	keptArguments map[string]int
 	// rules is a memo of rulesOf.
 	rules map[reflect.Type][]fieldRule
-	// err is the first error.
-	err error
-	// resource is that of the visited object. pod is the pod's name, "" for other objects.
+	// resource is the resource of the visited object. pod is the pod's name, "" for other objects.
 	resource eventlog.Resource
 	pod      string
 }
 
 func newWalker(names *Names) *walker {
-	return &walker{names: names, numeric: map[string]bool{}, expressions: map[string]int{},
+	return &walker{texts: texts{names: names, numeric: map[string]bool{}}, expressions: map[string]int{},
 		rules: map[reflect.Type][]fieldRule{}}
-}
-
-// fail keeps the first error.
-func (w *walker) fail(format string, args ...any) {
-	if w.err == nil {
-		w.err = fmt.Errorf(format, args...)
-	}
-}
-
-// text returns the pseudonym of a text. It returns the text itself in the first visit, and adds it.
-func (w *walker) text(kind Kind, text string) string {
-	switch {
-	case text == "" || text == claimInMemory:
-		return text
-	case !w.replace && kind == Namespace:
-		w.names.AddStem(text)
-		return text
-	case !w.replace:
-		w.names.Add(text)
-		return text
-	}
-	pseudonym, ok := w.names.Of(kind, text)
-	if !ok {
-		w.fail("a text of the kind %q was not found when the log was read first", kind)
-	}
-	return pseudonym
-}
-
-// uid returns the pseudonym of a UID.
-func (w *walker) uid(uid types.UID) types.UID { return types.UID(w.text(UID, string(uid))) }
-
-// parts replaces the parts of a text between separators.
-func (w *walker) parts(kind Kind, text, separator string) string {
-	list := strings.Split(text, separator)
-	for i := range list {
-		list[i] = w.text(kind, list[i])
-	}
-	return strings.Join(list, separator)
-}
-
-// gangs replaces names in NAMESPACE/NAME,NAMESPACE/NAME, or one name.
-func (w *walker) gangs(text string) string {
-	list := strings.Split(text, ",")
-	for i, one := range list {
-		namespace, name, ok := strings.Cut(one, "/")
-		if !ok {
-			list[i] = w.text(Gang, one)
-			continue
-		}
-		list[i] = w.text(Namespace, namespace) + "/" + w.text(Gang, name)
-	}
-	return strings.Join(list, ",")
-}
-
-// domain replaces the values of LABEL,LABEL=VALUE, VALUE; LABEL=VALUE.
-func (w *walker) domain(text string) string {
-	levels := strings.Split(text, "; ")
-	for i, level := range levels {
-		keys, values, ok := strings.Cut(level, "=")
-		if !ok {
-			levels[i] = w.text(LabelValue, level)
-			continue
-		}
-		labels, list := strings.Split(keys, ","), strings.Split(values, ", ")
-		for k := range list {
-			list[k] = w.label(labels[min(k, len(labels)-1)], list[k])
-		}
-		levels[i] = keys + "=" + strings.Join(list, ", ")
-	}
-	return strings.Join(levels, "; ")
-}
-
-// label replaces a value of a label or a taint.
-func (w *walker) label(key, value string) string {
-	if w.keptLabels[key] {
-		return value
-	}
-	if w.replace && w.numeric[key] {
-		if _, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return value
-		}
-	}
-	kind := LabelValue
-	if gangKeys[key] {
-		kind = Gang
-	}
-	if hasZones(key) && strings.Contains(value, zoneSeparator) {
-		return w.parts(kind, value, zoneSeparator)
-	}
-	return w.text(kind, value)
-}
-
-// compares notes the operator of a requirement.
-func (w *walker) compares(key, operator string) {
-	if operator == "Gt" || operator == "Lt" {
-		w.numeric[key] = true
-	}
-}
-
-// request replaces the name of a request for devices.
-func (w *walker) request(text string) string {
-	list := strings.Split(text, "/")
-	for i := range list {
-		if !madeRequest.MatchString(list[i]) {
-			list[i] = w.text(Part, list[i])
-		}
-	}
-	return strings.Join(list, "/")
-}
-
-// resourceName keeps the name of a resource, but for the DeviceClass that it may have: its pods need not know its name.
-func (w *walker) resourceName(text string) string {
-	if class, ok := strings.CutPrefix(text, resourcev1.ResourceDeviceClassPrefix); ok {
-		return resourcev1.ResourceDeviceClassPrefix + w.text(Object, class)
-	}
-	return text
-}
-
-// annotation replaces the value of an annotation.
-func (w *walker) annotation(key, value string) string {
-	kind, named := namingAnnotations[key]
-	switch {
-	case key == gangsAnnotation:
-		return w.gangsList(value)
-	case gangKeys[key]:
-		return w.text(Gang, value)
-	case named:
-		return w.text(kind, value)
-	case keptAnnotations[key] || annotationWords[key][value] || plainValue.MatchString(value):
-		return value
-	}
-	return w.text(Annotation, value)
-}
-
-// gangsList replaces the names in a JSON list of gangs.
-func (w *walker) gangsList(value string) string {
-	var list []string
-	if err := json.Unmarshal([]byte(value), &list); err != nil {
-		return w.text(Annotation, value)
-	}
-	for i := range list {
-		list[i] = w.gangs(list[i])
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		w.fail("annotation %s: %w", gangsAnnotation, err)
-	}
-	return string(text)
 }
 
 // object replaces the texts of an object. It changes obj in the second visit.
@@ -206,54 +47,6 @@ func (w *walker) object(res eventlog.Resource, obj eventlog.Object) {
 		w.pod = obj.GetName()
 	}
 	w.value(reflect.ValueOf(obj).Elem())
-}
-
-// ownObject replaces all texts of an object of another API but numbers and words of the API.
-func (w *walker) ownObject(obj *unstructured.Unstructured) {
-	for key, value := range obj.Object {
-		switch key {
-		case "apiVersion", "kind":
-		case "metadata":
-			w.ownMeta(value)
-		default:
-			obj.Object[key] = w.ownValue(value)
-		}
-	}
-}
-
-func (w *walker) ownMeta(value any) {
-	meta, _ := value.(map[string]any)
-	for key, value := range meta {
-		text, _ := value.(string)
-		switch key {
-		case "creationTimestamp", "deletionTimestamp":
-		case "namespace":
-			meta[key] = w.text(Namespace, text)
-		case "uid":
-			meta[key] = w.text(UID, text)
-		default:
-			meta[key] = w.ownValue(value)
-		}
-	}
-}
-
-func (w *walker) ownValue(value any) any {
-	switch value := value.(type) {
-	case string:
-		if apiWords[value] || quantity.MatchString(value) {
-			return value
-		}
-		return w.text(Object, value)
-	case []any:
-		for i := range value {
-			value[i] = w.ownValue(value[i])
-		}
-	case map[string]any:
-		for key := range value {
-			value[key] = w.ownValue(value[key])
-		}
-	}
-	return value
 }
 
 // A fieldRule says how a field of a struct is treated.

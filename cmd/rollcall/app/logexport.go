@@ -154,7 +154,7 @@ func (x *export) run(cmd *cobra.Command, name string) (made exported, err error)
 	return made, log.ReportRange(ctx, &x.from, &x.to, made.From, made.Last)
 }
 
-// exported is what "rollcall log export" prints.
+// exported has the facts that "rollcall log export" prints.
 type exported struct {
 	*bundles.Exported
 	Redaction *redactionFacts `json:"redaction,omitempty"`

@@ -108,7 +108,7 @@ func (r *redaction) start(out string) func(context.Context, *logs.Source, *bundl
 	}
 }
 
-// finish writes the map and returns what was done, nil without a redaction.
+// finish writes the map and returns the facts, nil without a redaction.
 func (r *redaction) finish() (*redactionFacts, error) {
 	if r.made == nil {
 		return nil, nil

@@ -164,7 +164,8 @@ func wantNoTextLeft(t *testing.T, lines [][]byte, file string) (searched int) {
 	}
 	raw := unpackedBundle(t, file)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if len(name) < 4 || keys[name] || !strings.ContainsAny(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") ||
+		hasLetter := strings.ContainsAny(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz")
+		if len(name) < 4 || keys[name] || !hasLetter ||
 			strings.HasSuffix(name, ".io") || strings.HasSuffix(name, ".com") || keptWords[name] {
 			continue
 		}
@@ -239,7 +240,8 @@ func wholeWord(raw []byte, name string) int {
 		}
 		at += from
 		end := at + len(name)
-		if (at == 0 || !isLetter(raw[at-1]) || int(raw[at-1]) == len(name)) && (end == len(raw) || !isLetter(raw[end])) {
+		begins := at == 0 || !isLetter(raw[at-1]) || int(raw[at-1]) == len(name)
+		if begins && (end == len(raw) || !isLetter(raw[end])) {
 			return at
 		}
 		from = at + 1
