@@ -46,7 +46,7 @@ func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 }
 
 // RestoreReplacing returns the Machine of a state with other texts: replace changes the bytes of each text and each
-// object, whose field it is told. Restore returns the same Machine for the state of the result.
+// object, whose field it gets. Restore returns the same Machine for the state of the result.
 func RestoreReplacing(registry framework.Registry, state []byte,
 	replace func(field string, b []byte) ([]byte, error)) (*Machine, error) {
 	m := New(registry)

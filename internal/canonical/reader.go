@@ -30,8 +30,8 @@ const (
 // NewReader returns a Reader of b. The caller must not change b while a result of Bytes is in use.
 func NewReader(b []byte) *Reader { return &Reader{b: b, memory: memoryFloor + memoryFactor*len(b)} }
 
-// Replacing lets replace change the bytes of each field that Bytes or String reads, and returns r. Other fields are read
-// as they are.
+// Replacing lets replace change the bytes of each field that Bytes or String reads, and returns r. Other fields are
+// read as they are.
 func (r *Reader) Replacing(replace func(field string, b []byte) ([]byte, error)) *Reader {
 	r.replace = replace
 	return r

@@ -186,7 +186,8 @@ func TestABundleHasNothingOfWhatWasGone(t *testing.T) {
 		}
 		for name := range gone {
 			if len(name) > 3 && bytes.Contains(all, []byte(name)) {
-				t.Errorf("with snapshots %t: %s was deleted before entry %d, and is in the bundle", snapshots, name, from)
+				t.Errorf("with snapshots %t: %s was deleted before entry %d, and is in the bundle", snapshots, name,
+					from)
 			}
 		}
 	}

@@ -159,7 +159,8 @@ func startBehind(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *sc
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		log.Report("the state before entry %d is not known: %v; the bundle begins with entry %d", plan.From, err, plan.First)
+		log.Report("the state before entry %d is not known: %v; the bundle begins with entry %d", plan.From, err,
+			plan.First)
 		return nil
 	}
 	return startAt(plan, log, exact)

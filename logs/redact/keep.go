@@ -61,7 +61,8 @@ var resourceFields = set("ContainerExtendedResourceRequest.ResourceName")
 
 // requestFields name a request for devices, or one of its alternatives as REQUEST/ALTERNATIVE.
 var requestFields = set("ResourceClaim.Request", "DeviceRequest.Name", "DeviceSubRequest.Name",
-	"DeviceConstraint.Requests", "DeviceRequestAllocationResult.Request", "ContainerExtendedResourceRequest.RequestName")
+	"DeviceConstraint.Requests", "DeviceRequestAllocationResult.Request",
+	"ContainerExtendedResourceRequest.RequestName")
 
 // constants are the texts that are kept in a field: Kubernetes gives them a meaning there. Another text in such a field
 // is replaced.

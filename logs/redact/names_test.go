@@ -98,8 +98,8 @@ func TestPseudonymsAreValidWhereTheTextsAre(t *testing.T) {
 	})
 }
 
-// TestTheKeyMakesThePseudonyms: the same key gives the same ones, another key others, and behind their rank those of
-// two logs are alike.
+// TestTheKeyMakesThePseudonyms: the same key gives the same pseudonyms, another key gives others. In two logs the
+// pseudonyms of one text are alike behind their rank.
 func TestTheKeyMakesThePseudonyms(t *testing.T) {
 	of := func(key string, texts ...string) string {
 		names := NewNames([]byte(key))

@@ -40,8 +40,8 @@ func (w *walker) payload(p eventlog.Payload) eventlog.Payload {
 	return p // a Tick has no text
 }
 
-// dropped returns the text that is written in the place of a message. An empty message stays empty: a call of an extender
-// has failed if there is a message.
+// dropped returns the text that is written in the place of a message. An empty message stays empty: a call of an
+// extender has failed if there is a message.
 func dropped(message string) string {
 	if message == "" {
 		return ""

@@ -28,7 +28,7 @@ type Source interface {
 	RecordHash(ctx context.Context, seq uint64) ([32]byte, error)
 	// Registry has the plugins that the configurations of the log name.
 	Registry() framework.Registry
-	// Progress is told the last entry that was read.
+	// Progress takes the last entry that was read.
 	Progress(work string, at, last uint64)
 }
 
@@ -59,7 +59,7 @@ type Redaction struct {
 type Report struct {
 	// Decisions is the number of decisions that were made again and found to be the same.
 	Decisions uint64 `json:"decisions"`
-	// Replaced has the number of different texts that were replaced, by what they are.
+	// Replaced has the number of different texts that were replaced, by their kind.
 	Replaced map[string]int `json:"replaced"`
 	// Expressions is the number of different CEL expressions, which are kept as they are. Attributes is the number of
 	// texts of device attributes that are kept because an expression reads them.
@@ -72,7 +72,7 @@ type Report struct {
 }
 
 // Redact returns a redaction of the range that plan describes, and changes plan to describe the redacted range: its
-// snapshot, its configuration, and what it says of itself. The range is read twice. An error of the type *DiffersError
+// snapshot, its configuration, and its Redacted. The range is read twice. An error of the type *DiffersError
 // says that a decision would be another one with pseudonyms.
 func Redact(ctx context.Context, log Source, plan *bundle.Plan, opts Options) (_ *Redaction, err error) {
 	if len(opts.Key) < MinKey {
@@ -133,8 +133,8 @@ func (r *Redaction) Close() error {
 	return err
 }
 
-// collect visits all texts of the range, and of the state before it. It returns the end of the range, which is where
-// damage begins if there is some, and the Machine before the range.
+// collect visits all texts of the range, and of the state before it. It returns the end of the range, which damage
+// may shorten, and the Machine before the range.
 func (w *walker) collect(ctx context.Context, log Source, plan *bundle.Plan) (eventlog.Chain, *scheduler.Machine,
 	error) {
 	original := scheduler.New(log.Registry())
@@ -169,7 +169,7 @@ func (w *walker) collect(ctx context.Context, log Source, plan *bundle.Plan) (ev
 		return eventlog.Chain{}, nil, errNoEntries
 	}
 	if plan.Damage != "" || last < plan.Last {
-		plan.Damage = "the log is damaged behind this entry" // what is known of it names files
+		plan.Damage = "the log is damaged behind this entry" // the error names files
 	}
 	hash, err := log.RecordHash(ctx, last)
 	return eventlog.Chain{Seq: last, Hash: hash}, original, err

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// texts replaces single texts, each by what it is. In the first visit it adds them to the names instead.
+// texts replaces single texts, each by its kind. In the first visit it adds them to the names instead.
 type texts struct {
 	names *Names
 	// replace says that this is the second visit.

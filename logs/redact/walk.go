@@ -137,7 +137,7 @@ func (w *walker) plain(v reflect.Value, rule func(*walker, string) string) {
 	}
 }
 
-// mapping replaces the values of a map of texts as those of labels. In other maps with plain keys the keys are names.
+// mapping replaces the values of a map of texts as values of labels. In other maps with plain keys the keys are names.
 func (w *walker) mapping(v reflect.Value) {
 	switch m := v.Interface().(type) {
 	case map[string]string:
@@ -328,8 +328,8 @@ func (w *walker) image(field *string, name string) {
 	}
 }
 
-// volume replaces the name of a volume. The claim of an ephemeral volume is called POD-VOLUME: the name of the volume
-// is what the claim's pseudonym has behind the pod's.
+// volume replaces the name of a volume. The claim of an ephemeral volume is called POD-VOLUME: the claim's pseudonym
+// ends with the name of the volume.
 func (w *walker) volume(v *corev1.Volume) {
 	if v.Ephemeral == nil || w.pod == "" {
 		if name := w.text(Part, v.Name); w.replace {

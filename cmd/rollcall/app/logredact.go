@@ -82,14 +82,15 @@ func (r *redaction) readKey() ([]byte, error) {
 	}
 	key = bytes.TrimRight(key, "\r\n")
 	if len(key) < redact.MinKey || len(key) > maxKey {
-		return nil, fmt.Errorf("%s has %d bytes: a key has %d to %d; make one with: head -c 32 /dev/urandom | base64 > %s",
-			r.key, len(key), redact.MinKey, maxKey, r.key)
+		return nil, fmt.Errorf("%s has %d bytes: a key has %d to %d; make one with: head -c 32 /dev/urandom | "+
+			"base64 > %s", r.key, len(key), redact.MinKey, maxKey, r.key)
 	}
 	return key, nil
 }
 
 // start returns the function that redacts. out is the file that is exported to.
-func (r *redaction) start(out string) func(context.Context, *logs.Source, *bundle.Plan) (eventlog.RecordReader, error) {
+func (r *redaction) start(out string) func(context.Context, *logs.Source, *bundle.Plan) (eventlog.RecordReader,
+	error) {
 	return func(ctx context.Context, log *logs.Source, plan *bundle.Plan) (eventlog.RecordReader, error) {
 		key, err := r.readKey()
 		if err != nil {
