@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,7 +166,7 @@ func wantNoTextLeft(t *testing.T, lines [][]byte, file string) (searched int) {
 	raw := unpackedBundle(t, file)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		hasLetter := strings.ContainsAny(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz")
-		if len(name) < 4 || keys[name] || !hasLetter ||
+		if len(name) < 4 || keys[name] || !hasLetter || amount.MatchString(name) ||
 			strings.HasSuffix(name, ".io") || strings.HasSuffix(name, ".com") || keptWords[name] {
 			continue
 		}
@@ -177,9 +178,11 @@ func wantNoTextLeft(t *testing.T, lines [][]byte, file string) (searched int) {
 	return searched
 }
 
-// keptWords are names in worlds that are also resources, drivers, words of the API, or durations and times of
-// annotations.
-var keptWords = map[string]bool{"memory": true, "pods": true, "true": true, "false": true, "default": false}
+// keptWords are names in worlds that are also resources or words of the API.
+var keptWords = map[string]bool{"memory": true, "pods": true, "metadata.name": true}
+
+// amount is an amount of a resource.
+var amount = regexp.MustCompile(`^[0-9.]+[KMGT]i$`)
 
 // namesIn collects names, and the keys of maps.
 func namesIn(value any, field string, names, keys map[string]bool) {
