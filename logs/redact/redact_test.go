@@ -352,8 +352,8 @@ func wordIn(raw []byte, text string) int {
 	}
 }
 
-// TestADecisionThatANameMadeIsFound redacts logs of plugins of others that read the value of a label. The error must name
-// the entry, the pod and the field. With the label kept they are redacted.
+// TestADecisionThatANameMadeIsFound redacts logs of plugins of others that read the value of a label. The error must
+// name the entry, the pod and the field. With the label kept they are redacted.
 func TestADecisionThatANameMadeIsFound(t *testing.T) {
 	found := 0
 	compat.Each(t, "../../test/compat/testdata", func(t *testing.T, l *compat.Log) {
