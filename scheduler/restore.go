@@ -45,6 +45,21 @@ func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 	return m, nil
 }
 
+// RestoreReplacing returns the Machine of a state with other texts: replace changes the bytes of each text and each
+// object, whose field it gets. Restore returns the same Machine for the state of the result.
+func RestoreReplacing(registry framework.Registry, state []byte,
+	replace func(field string, b []byte) ([]byte, error)) (*Machine, error) {
+	m := New(registry)
+	if err := m.restore(canonical.NewReader(state).Replacing(replace)); err != nil {
+		return nil, fmt.Errorf("restore the state with other texts: %w", err)
+	}
+	again, err := m.AppendState(make([]byte, 0, len(state)))
+	if err != nil {
+		return nil, fmt.Errorf("restore the state with other texts: %w", err)
+	}
+	return Restore(registry, again)
+}
+
 // ErrNotTheSame is wrapped by Restore's error for bytes that can be read but are not the canonical form of a state: the
 // Machine would not be the one that was encoded.
 var ErrNotTheSame = errors.New("what was restored is not what was written down")

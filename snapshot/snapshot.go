@@ -268,3 +268,13 @@ func (s *Snapshot) Restore(registry framework.Registry) (*scheduler.Machine, err
 	}
 	return m, nil
 }
+
+// RestoreReplacing makes the Machine of the state with other texts, as scheduler.RestoreReplacing does.
+func (s *Snapshot) RestoreReplacing(registry framework.Registry,
+	replace func(field string, b []byte) ([]byte, error)) (*scheduler.Machine, error) {
+	m, err := scheduler.RestoreReplacing(registry, s.state, replace)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot at entry %d: %w", s.Seq, err)
+	}
+	return m, nil
+}

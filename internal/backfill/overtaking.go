@@ -169,12 +169,12 @@ func (p *Planner) keptAloneRefusal(pod *cluster.Pod) func(info fwk.NodeInfo) (wh
 		if info.Node().Name == own {
 			return ""
 		}
-		return "node(s) are kept for " + nameOf(first.Key()) + isAhead
+		return "node(s) are kept for " + nameOf(first.Key()) + IsAhead
 	}
 }
 
-// isAhead ends the refusals of keptAloneRefusal. It is recorded: IsKeptAlone reads it.
-const isAhead = ", which is ahead in the queue"
+// IsAhead ends the refusals of keptAloneRefusal. It is recorded: IsKeptAlone reads it.
+const IsAhead = ", which is ahead in the queue"
 
 // IsKeptAlone reports whether a reason that a Decision records says that nodes are for an entity that was overtaken.
-func IsKeptAlone(reason string) bool { return strings.HasSuffix(reason, isAhead) }
+func IsKeptAlone(reason string) bool { return strings.HasSuffix(reason, IsAhead) }

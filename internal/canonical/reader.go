@@ -16,6 +16,8 @@ type Reader struct {
 	err error
 	// memory is the number of bytes that the values still to be decoded may take.
 	memory int
+	// replace, if not nil, changes the bytes of a field that Bytes or String reads.
+	replace func(field string, b []byte) ([]byte, error)
 }
 
 const (
@@ -27,6 +29,13 @@ const (
 
 // NewReader returns a Reader of b. The caller must not change b while a result of Bytes is in use.
 func NewReader(b []byte) *Reader { return &Reader{b: b, memory: memoryFloor + memoryFactor*len(b)} }
+
+// Replacing lets replace change the bytes of each field that Bytes or String reads, and returns r. Other fields are
+// read as they are.
+func (r *Reader) Replacing(replace func(field string, b []byte) ([]byte, error)) *Reader {
+	r.replace = replace
+	return r
+}
 
 // Memory returns the number of bytes of memory that the values decoded from here on may take.
 func (r *Reader) Memory() int { return r.memory }
@@ -135,6 +144,11 @@ func (r *Reader) Bytes(field string) []byte {
 	n := r.Count(field, 1)
 	b := r.b[r.at : r.at+n : r.at+n]
 	r.at += n
+	if r.replace == nil || r.err != nil {
+		return b
+	}
+	b, err := r.replace(field, b)
+	r.Fail(field, err)
 	return b
 }
 

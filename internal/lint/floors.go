@@ -80,6 +80,7 @@ var rooms = []room{
 	{dir: "logs/archive", floor: edge},
 	{dir: "logs/audit", floor: edge},
 	{dir: "logs/bundles", floor: edge},
+	{dir: "logs/redact", floor: edge},
 	{dir: "logs/survey", floor: edge},
 	{dir: "logs/verify", floor: edge},
 	{dir: "logs/logstest", floor: 2, testSupport: true},

@@ -56,6 +56,9 @@ type Manifest struct {
 	// Damage describes the damage after Last in the log that the bundle was made from, if the bundle ends there
 	// because of it.
 	Damage string `json:"damage,omitempty"`
+	// Redacted says that the names in the bundle are pseudonyms; nil if they are not. Then the chain of the records is
+	// a new one.
+	Redacted *Redacted `json:"redacted,omitempty"`
 	// Snapshot is the size of the snapshot in bytes, 0 if there is none, because Origin is the log's beginning.
 	Snapshot uint64 `json:"snapshotBytes"`
 	// Records is the size of the records and their lengths, before packing.
@@ -81,7 +84,7 @@ func (m *Manifest) check() error {
 	case m.Entries() > m.Records:
 		return fmt.Errorf("%d entries in %d bytes", m.Entries(), m.Records)
 	}
-	return nil
+	return m.checkRedacted()
 }
 
 // encode returns the manifest as it is in a file.

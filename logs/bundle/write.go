@@ -30,6 +30,8 @@ type Plan struct {
 	Snapshot []byte
 	// Config is the configuration at entry First-1.
 	Config []byte
+	// Redacted names the log of a redacted bundle; nil for any other bundle.
+	Redacted *Redacted
 	// Version is the program's version.
 	Version string
 	// Progress is called now and then with the last entry read, twice over the range; nil is not called.
@@ -88,7 +90,7 @@ func survey(ctx context.Context, src eventlog.RecordReader, plan *Plan) (*Manife
 		return nil, err
 	}
 	m := &Manifest{Version: plan.Version, From: max(plan.From, plan.First), First: plan.First, Config: plan.Config,
-		Origin: origin, Snapshot: uint64(len(plan.Snapshot))}
+		Origin: origin, Redacted: plan.Redacted, Snapshot: uint64(len(plan.Snapshot))}
 	t := newTally(origin)
 	digest := sha256.New()
 	digest.Write(plan.Snapshot)

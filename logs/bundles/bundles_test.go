@@ -124,6 +124,75 @@ func TestABundleAndTheLogMadeOfItAreTheRangeOfTheLog(t *testing.T) {
 	}
 }
 
+// TestABundleHasNothingOfWhatWasGone exports the end of a log, with and without a snapshot long before. The bundle
+// begins with the requested entry. No pod and no group that was deleted before is in its bytes.
+func TestABundleHasNothingOfWhatWasGone(t *testing.T) {
+	path := recorded(t)
+	from := uint64(150)
+	gone := map[string]bool{}
+	for e, err := range open(t, path).Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch p := e.Payload.(type) {
+		case *eventlog.Deleted:
+			if e.Seq < from {
+				gone[p.Name] = true
+			}
+		case *eventlog.Upserted:
+			delete(gone, p.Object.GetName())
+		}
+	}
+	if len(gone) < 10 {
+		t.Fatalf("%d objects are gone by entry %d: want more", len(gone), from)
+	}
+	for _, snapshots := range []bool{true, false} {
+		if !snapshots {
+			if err := os.RemoveAll(filepath.Join(path, logs.SnapshotDir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var content bytes.Buffer
+		made, err := Export(t.Context(), open(t, path),
+			ExportOptions{Into: &content, From: Place{Seq: from}, Version: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.First != from {
+			t.Errorf("with snapshots %t: the bundle begins with entry %d, want %d", snapshots, made.First, from)
+		}
+		b, err := bundle.New(bytes.NewReader(content.Bytes()), int64(content.Len()), "bundle", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed, err := b.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := cutState(t, packed, 0)
+		zip, err := gzip.NewReader(bytes.NewReader(raw[108 : len(raw)-sha256.Size]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(zip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rec, err := range b.Records(t.Context(), from) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, rec.Bytes...)
+		}
+		for name := range gone {
+			if len(name) > 3 && bytes.Contains(all, []byte(name)) {
+				t.Errorf("with snapshots %t: %s was deleted before entry %d, and is in the bundle", snapshots, name,
+					from)
+			}
+		}
+	}
+}
+
 func TestARangeIsOfEntriesOrTimes(t *testing.T) {
 	entries := logstest.WellFormed(90)
 	log := open(t, logstest.Segmented(t, entries, 40))

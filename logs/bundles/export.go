@@ -26,7 +26,8 @@ type ExportOptions struct {
 	File string
 	// Into gets the bundle instead of a file. If Export fails, the written part is no bundle.
 	Into io.Writer
-	// From is the beginning of the range. The bundle may begin earlier, with the newest snapshot before it.
+	// From is the beginning of the range. The bundle begins with that entry and the state before it. It begins earlier,
+	// with a snapshot or with entry 1, only if that state cannot be made.
 	From Place
 	// To is the end of the range.
 	To Place
@@ -34,6 +35,8 @@ type ExportOptions struct {
 	UntilDamage bool
 	// Version is the version of this program, for the bundle.
 	Version string
+	// Redact, if not nil, returns the records that are exported instead of the log's, and changes the plan for them.
+	Redact func(ctx context.Context, log *logs.Source, plan *bundle.Plan) (eventlog.RecordReader, error)
 }
 
 // Exported is the result of Export.
@@ -52,10 +55,16 @@ func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exporte
 	if err != nil {
 		return nil, err
 	}
+	records := eventlog.RecordReader(log)
+	if opts.Redact != nil {
+		if records, err = opts.Redact(ctx, log, plan); err != nil {
+			return nil, fmt.Errorf("redact entries %d to %d: %w", plan.First, plan.Last, log.Advise(err))
+		}
+	}
 	plan.Progress = func(seq uint64) { log.Progress("", seq, plan.Last) }
 	made := new(Exported)
 	write := func(w io.Writer) error {
-		m, size, err := bundle.Write(ctx, w, log, *plan)
+		m, size, err := bundle.Write(ctx, w, records, *plan)
 		if err == nil {
 			made.Manifest, made.Entries, made.Bytes = *m, m.Entries(), int64(size)
 		}
@@ -119,21 +128,46 @@ func (o *ExportOptions) plan(ctx context.Context, log *logs.Source) (*bundle.Pla
 		)
 	}
 	m, err := log.Restore(from - 1)
-	if err != nil || m == nil {
+	if err != nil || from == 1 {
 		return plan, err
 	}
 	return plan, startBehind(ctx, plan, log, m)
 }
 
-// startBehind makes a bundle begin after a state, which it compares with the entries.
+// startBehind makes a bundle begin after a state, which it compares with the entries: the state before plan.From, or an
+// earlier one if that state cannot be made. m is the newest state in a snapshot, nil for none.
 func startBehind(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *scheduler.Machine) error {
-	var unknown *logs.NotComparedError
-	err := log.Confirm(ctx, m)
-	if errors.As(err, &unknown) {
-		log.Report("%v", unknown) // the good part of a damaged log must remain exportable
-	} else if err != nil {
-		return err
+	if m != nil {
+		var unknown *logs.NotComparedError
+		if err := log.Confirm(ctx, m); errors.As(err, &unknown) {
+			log.Report("%v", unknown) // the good part of a damaged log must remain exportable
+		} else if err != nil {
+			return err
+		}
+		if err := startAt(plan, log, m); err != nil {
+			return err
+		}
 	}
+	if plan.First == plan.From {
+		return nil
+	}
+	exact, err := log.StateAfter(ctx, plan.From-1)
+	if err == nil {
+		err = exact.Restorable()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		log.Report("the state before entry %d is not known: %v; the bundle begins with entry %d", plan.From, err,
+			plan.First)
+		return nil
+	}
+	return startAt(plan, log, exact)
+}
+
+// startAt makes a bundle begin after the state m.
+func startAt(plan *bundle.Plan, log *logs.Source, m *scheduler.Machine) (err error) {
 	if plan.Snapshot, err = log.EncodeSnapshot(m); err != nil {
 		return err
 	}

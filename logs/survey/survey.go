@@ -287,6 +287,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	if b := r.Bundle; b != nil {
 		fmt.Fprintf(w, "bundle   made by %s, of entries %d to %d\nchain    %s to %s\ntree     %s\n",
 			b.Version, b.From, b.Last, hex.EncodeToString(b.Origin.Hash[:]), b.LastHash, b.Root)
+		if r := b.Redacted; r != nil {
+			fmt.Fprintf(w, "redacted %s, from the log whose entry %d has the hash\n         %s: names are pseudonyms\n",
+				r.At, r.FromSeq, r.FromHash)
+		}
 		if b.Damage != "" {
 			fmt.Fprintf(w, "ends before damage: %s\n", b.Damage)
 		}
