@@ -305,6 +305,9 @@ type unit struct {
 	size int64  // units of a resource that are one
 }
 
+// UnitOf names one unit in which people count a resource: core, GiB, GPU or unit.
+func UnitOf(name v1.ResourceName) string { return unitOf(name).name }
+
 func unitOf(name v1.ResourceName) unit {
 	switch name {
 	case v1.ResourceCPU:

@@ -42,7 +42,7 @@ changed.`,
 	root.SetFlagErrorFunc(flagError)
 	registry := compiled.registry
 	root.AddCommand(newDemo(registry), newSimulate(registry), newRun(registry), newReplay(registry),
-		newExplain(registry), newGet(registry), newEvents(registry), newReport(registry), newDiff(registry),
+		newExplain(registry), newGet(registry), newEvents(registry), newReport(registry), newPlot(registry), newDiff(registry),
 		newAudit(registry), newLog(registry), newBench(), newVersion(compiled))
 	helpWithArgs(root)
 	clihelp.Install(root)
