@@ -85,6 +85,7 @@ var rooms = []room{
 	{dir: "logs/logstest", floor: 2, testSupport: true},
 	{dir: "internal/headroom", floor: 6},
 	{dir: "internal/svgplot", floor: 6},
+	{dir: "internal/svgplot/svgtest", floor: side, testSupport: true},
 	{dir: "internal/termwidth", floor: 6},
 	{dir: "internal/termwidth/clihelp", floor: 7},
 	{dir: "internal/termwidth/pty", floor: side, testSupport: true},

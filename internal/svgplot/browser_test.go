@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rollcall-sched/rollcall/internal/svgplot/svgtest"
 )
 
 // browser returns the command of a browser, or skips the test.
@@ -99,7 +101,7 @@ func TestABrowserShowsTheTextsInTheirPlaces(t *testing.T) {
 // TestTheEdgeOfAPictureIsEmpty looks at the pixels of a picture: nothing is drawn at its edge, and something inside.
 func TestTheEdgeOfAPictureIsEmpty(t *testing.T) {
 	text := figure(t, nasty()["40 long groups"])
-	_, height := boxesOf(t, text)
+	_, height := svgtest.Check(t, text, TextWidth)
 	dir := t.TempDir()
 	source, picture := filepath.Join(dir, "a.svg"), filepath.Join(dir, "a.png")
 	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {

@@ -44,7 +44,7 @@ func WriteDots(w io.Writer, p Dots) error {
 	var values []float64
 	labels := 0.0
 	for _, g := range p.Groups {
-		d.left = max(d.left, margin+10+min(mostGroup, sizedWidth(plain(g.Name), fontSize)))
+		d.left = max(d.left, margin+10+min(mostGroup, textWidth(plain(g.Name))))
 		for _, v := range g.Values {
 			values = append(values, v.Value)
 			labels = max(labels, min(mostLabel, textWidth(plain(v.Label))))

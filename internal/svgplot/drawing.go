@@ -18,7 +18,7 @@ text{font:12px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:
 .ground{fill:#ffffff}
 .grid{stroke:#d8dee4;stroke-width:1;shape-rendering:crispEdges}
 .axis{stroke:#8c959f;stroke-width:1;shape-rendering:crispEdges}
-.guide{stroke:#8c959f;stroke-width:1;stroke-dasharray:2 3}
+.guide{stroke:#1f2328;stroke-width:1;stroke-dasharray:2 3;opacity:.75}
 .line{fill:none;stroke-width:1.25;stroke-linejoin:round}
 .limit{fill:none;stroke:#1f2328;stroke-width:1.25;stroke-dasharray:5 3}
 .area{stroke:none;opacity:.13}
@@ -46,7 +46,8 @@ text{fill:#9198a1}
 .over{stroke:#0d1117}
 .ground{fill:#0d1117}
 .grid{stroke:#262c36}
-.axis,.guide{stroke:#656c76}
+.axis{stroke:#656c76}
+.guide{stroke:#f0f6fc}
 .limit{stroke:#f0f6fc}
 .area{opacity:.2}
 .mark{fill:#f0f6fc;stroke:#f0f6fc}

@@ -1,109 +1,26 @@
 package svgplot
 
 import (
-	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/internal/svgplot/svgtest"
 )
 
-// box is the place of a text.
-type box struct {
-	left, right, top, bottom float64
-	text                     string
-}
-
-// drawn draws something and checks what holds for all drawings: it is XML, nothing in it is not a number, it refers to
-// nothing, no text leaves the picture, and no two texts meet.
+// drawn draws something and checks what holds for all drawings.
 func drawn(t rapid.TB, write func(io.Writer) error) string {
 	t.Helper()
 	var b strings.Builder
 	if err := write(&b); err != nil {
 		t.Fatal(err)
 	}
-	text := b.String()
-	for _, bad := range []string{"NaN", "Inf", "href", "url(", "<script", "@import"} {
-		if strings.Contains(text, bad) {
-			t.Fatalf("%s in\n%s", bad, text)
-		}
-	}
-	boxes, height := boxesOf(t, text)
-	for i, a := range boxes {
-		if a.left < 0 || a.right > width || a.top < 0 || a.bottom > height {
-			t.Fatalf("the text %q leaves the picture of %g by %g: %+v", a.text, width, height, a)
-		}
-		for _, other := range boxes[:i] {
-			if a.left < other.right && other.left < a.right && a.top < other.bottom && other.top < a.bottom {
-				t.Fatalf("%q is over %q: %+v, %+v", a.text, other.text, a, other)
-			}
-		}
-	}
-	return text
-}
-
-// boxesOf measures the texts of a file, and returns the height of the picture.
-func boxesOf(t rapid.TB, text string) (boxes []box, height float64) {
-	t.Helper()
-	number := func(s string) float64 {
-		v, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	d := xml.NewDecoder(strings.NewReader(text))
-	var open *box
-	var x, size float64
-	var anchor string
-	depth := 0
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return boxes, height
-		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, text)
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			attributes := map[string]string{}
-			for _, a := range token.Attr {
-				attributes[a.Name.Local] = a.Value
-			}
-			if depth++; open != nil {
-				continue
-			}
-			switch token.Name.Local {
-			case "svg":
-				height = number(attributes["height"])
-			case "text":
-				if size = fontSize; attributes["class"] == "title" {
-					size = titleSize
-				}
-				x, anchor = number(attributes["x"]), attributes["text-anchor"]
-				y := number(attributes["y"])
-				open, depth = &box{top: y - 0.9*size, bottom: y + 0.25*size}, 0
-			}
-		case xml.EndElement:
-			if depth--; open == nil || depth >= 0 {
-				continue
-			}
-			long := sizedWidth(open.text, size)
-			open.left = x - long*map[string]float64{"": 0, "middle": 0.5, "end": 1}[anchor]
-			open.right = open.left + long
-			boxes, open = append(boxes, *open), nil
-		case xml.CharData:
-			if open != nil && depth == 0 {
-				open.text += string(token)
-			}
-		}
-	}
+	svgtest.Check(t, b.String(), TextWidth)
+	return b.String()
 }
 
 // longName is the longest name of an object. Names of one owner differ at their ends.
@@ -140,7 +57,7 @@ func nasty() map[string]Figure {
 			f.Lanes = append(f.Lanes, l)
 		}
 		for i := range 5 {
-			f.Notes = append(f.Notes, "22:10:07  "+name(i)+" "+name(i))
+			f.Notes = append(f.Notes, Note{"12-01 22:10:07", name(i) + " " + name(i)})
 		}
 		return f
 	}

@@ -31,8 +31,11 @@ type Figure struct {
 	Strip Strip
 	Lanes []Lane
 	// Notes are lines of text below the time axis.
-	Notes []string
+	Notes []Note
 }
+
+// Note is a line of text with a head, such as a time.
+type Note struct{ Head, Text string }
 
 // Panel is one or several lines over time, with an axis from 0 up.
 type Panel struct {
@@ -126,10 +129,7 @@ func WriteSVG(w io.Writer, f Figure) error {
 		d.lanes()
 	}
 	d.timeAxis()
-	for _, note := range f.Notes {
-		d.cut(margin, d.y, "", note, width-2*margin)
-		d.y += lineHeight
-	}
+	d.notes()
 	return d.writeTo(w, f.Title, f.Subtitle)
 }
 
@@ -144,6 +144,22 @@ const (
 	barHeight  = 9.0
 	laneHeight = 20.0
 )
+
+// notes draws the lines below the time axis.
+func (d *drawing) notes() {
+	const mostHead = 200
+	indent := 0.0
+	for _, note := range d.f.Notes {
+		indent = max(indent, 10+min(mostHead, textWidth(plain(note.Head))))
+	}
+	for _, note := range d.f.Notes {
+		if note.Head != "" {
+			d.name(margin, d.y, "head", "", note.Head, mostHead)
+		}
+		d.cut(margin+indent, d.y, "", note.Text, width-2*margin-indent)
+		d.y += lineHeight
+	}
+}
 
 // leftOf returns where the inside begins: the labels of the axes and the names of the lanes are left of it.
 func leftOf(f Figure) float64 {

@@ -88,7 +88,7 @@ func TestALaneHasItsMarksAndALineThroughThePanels(t *testing.T) {
 }
 
 func TestALongTextIsWrappedOrShortenedAndKeptForThePointer(t *testing.T) {
-	got := figure(t, Figure{Title: longName(7), Subtitle: strings.Repeat("word ", 60), Notes: []string{longName(8)}})
+	got := figure(t, Figure{Title: longName(7), Subtitle: strings.Repeat("word ", 60), Notes: []Note{{Text: longName(8)}}})
 	wantTexts(t, got, "<title>"+longName(7)+"</title>", "…", "007</text>", "<title>"+longName(8)+"</title>")
 	if n := strings.Count(got, `x="24"`); n != 1+2+1+0 && n != 1+3+1 {
 		t.Errorf("%d lines of text at the left", n)
@@ -253,7 +253,7 @@ func TestACurveIsALineOnTwoLogarithmicAxes(t *testing.T) {
 		}})
 	})
 	wantTexts(t, got, `>1 shape</text>`, `>20 shapes</text>`, `>pods/s</text>`, `>nodes</text>`, `>1,000</text>`,
-		`d="M98.32 87L507.16 247L916 407"`, `>1,000 nodes, 1,000 pods/s</title>`)
+		`d="M98.32 70L507.16 230L916 390"`, `>1,000 nodes, 1,000 pods/s</title>`)
 }
 
 func TestDotsAndCurvesOfAnyValuesCanBeDrawn(t *testing.T) {

@@ -26,9 +26,10 @@ const (
 const ellipsis = "…"
 
 // textWidth returns the most that a text of the usual size is wide.
-func textWidth(s string) float64 { return sizedWidth(s, fontSize) }
+func textWidth(s string) float64 { return TextWidth(s, fontSize) }
 
-func sizedWidth(s string, size float64) float64 {
+// TextWidth returns the most that a text of a size is wide, in pixels.
+func TextWidth(s string, size float64) float64 {
 	const (
 		other = 1100 // ideographs are as wide as they are high
 		emoji = 1400
@@ -49,13 +50,13 @@ func sizedWidth(s string, size float64) float64 {
 
 // shortened returns a name that is at most so wide. The middle is left out: names differ at their ends.
 func shortened(name string, most, size float64) string {
-	if sizedWidth(name, size) <= most {
+	if TextWidth(name, size) <= most {
 		return name
 	}
 	runes := []rune(name)
 	for keep := len(runes) - 1; keep > 0; keep-- {
 		short := string(runes[:(keep+1)/2]) + ellipsis + string(runes[len(runes)-keep/2:])
-		if sizedWidth(short, size) <= most {
+		if TextWidth(short, size) <= most {
 			return short
 		}
 	}

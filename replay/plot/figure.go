@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ const (
 	waitHeight = 80
 )
 
-// lanes are the rows of marks: what begins something, and what ends it. Before others they are told below the plot.
+// lanes are the rows of marks: what begins something, and what ends it.
 var lanes = []struct {
 	name         string
 	begins, ends []events.Kind
@@ -162,25 +163,37 @@ func (p *Plot) when(e *events.Event) string {
 }
 
 // mostNotes is the number of events that are told below the plot.
-const mostNotes = 12
+const mostNotes = 14
 
-// notes tells the most important events, in order.
-func (p *Plot) notes() (notes []string) {
+// notes tells the most important events, in order: the ones of the configuration and of nodes, and then the ones of the
+// most pods.
+func (p *Plot) notes() (notes []svgplot.Note) {
+	ranked := slices.Clone(p.events)
+	slices.SortStableFunc(ranked, func(a, b *events.Event) int {
+		return cmp.Or(cmp.Compare(classOf(a), classOf(b)), cmp.Compare(b.Pods, a.Pods))
+	})
 	told := map[*events.Event]bool{}
-	for _, lane := range lanes {
-		for _, e := range p.events {
-			if len(told) < mostNotes && (slices.Contains(lane.begins, e.Kind) || slices.Contains(lane.ends, e.Kind)) {
-				told[e] = true
-			}
-		}
+	for _, e := range ranked[:min(mostNotes, len(ranked))] {
+		told[e] = true
 	}
 	for _, e := range p.events {
 		if told[e] {
-			notes = append(notes, p.when(e)+"  "+eventlog.Plain(e.Message))
+			notes = append(notes, svgplot.Note{Head: p.when(e), Text: eventlog.Plain(e.Message)})
 		}
 	}
 	if more := len(p.events) - len(told); more > 0 {
-		notes = append(notes, fmt.Sprintf("and %d more events of nodes and pods: rollcall events", more))
+		notes = append(notes, svgplot.Note{Text: fmt.Sprintf("and %d more events of nodes and pods: rollcall events", more)})
 	}
 	return notes
+}
+
+// classOf orders events of the configuration before the ones of nodes, and these before the ones of pods.
+func classOf(e *events.Event) int {
+	switch {
+	case e.Kind == events.ConfigChanged:
+		return 0
+	case e.Pods == 0:
+		return 1
+	}
+	return 2
 }

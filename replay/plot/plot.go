@@ -15,9 +15,11 @@
 package plot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -108,7 +110,7 @@ func endsOf(start, end eventlog.Time, step time.Duration) []eventlog.Time {
 	return append(ends, end)
 }
 
-// chooseResources finds the resources to draw.
+// chooseResources finds the resources to draw. The one that is used most is the first.
 func (p *Plot) chooseResources(asked []v1.ResourceName) error {
 	l := p.ledger
 	for _, name := range asked {
@@ -130,10 +132,22 @@ func (p *Plot) chooseResources(asked []v1.ResourceName) error {
 			offered = append(offered, name)
 		}
 	}
+	slices.SortStableFunc(held, func(a, b v1.ResourceName) int { return cmp.Compare(p.used(b), p.used(a)) })
 	all := append(held, offered...)
 	n := min(mostResources, max(1, len(held)), len(all))
 	p.resources, p.others = all[:n], all[n:]
 	return nil
+}
+
+// used returns how much of a resource was held, as a share of the capacity.
+func (p *Plot) used(name v1.ResourceName) float64 {
+	capacity := p.ledger.Total.Sum(name, ledger.Capacity)
+	if capacity.IsZero() {
+		return 0
+	}
+	held := p.ledger.Total.SumOf(name, ledger.Held()...).Big()
+	share, _ := new(big.Rat).SetFrac(held, capacity.Big()).Float64()
+	return share
 }
 
 // readEvents reads what happened.
