@@ -149,10 +149,10 @@ type row struct {
 // gap is the least distance of two texts.
 const gap = 8.0
 
-// centred draws a text around x if there is room.
+// centred draws a text around x if there is room. At the edge of the picture it is moved inwards.
 func (r *row) centred(d *drawing, x, y float64, text string) bool {
 	half := textWidth(text) / 2
-	if x-half < r.end || x+half > width-2 {
+	if x = min(x, width-2-half); x-half < r.end {
 		return false
 	}
 	d.text(x, y, "", "middle", text)

@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +40,6 @@ func (p *Plot) Figure(name string) svgplot.Figure {
 	l := p.ledger
 	f := svgplot.Figure{Title: fmt.Sprintf("%s, by %s", eventlog.Plain(name), eventlog.Plain(l.By.String())),
 		Subtitle: p.subtitle(), Start: l.Start.Std().UTC(), Span: l.End.Sub(l.Start), Axis: "time, UTC"}
-	by := eventlog.Plain(l.By.String())
 	for _, res := range p.resources {
 		capacity := p.capacity(res)
 		panel := svgplot.Panel{Title: fmt.Sprintf("%s: %s held", eventlog.Plain(string(res)), capacity.Unit), Stack: true,
@@ -55,8 +53,8 @@ func (p *Plot) Figure(name string) svgplot.Figure {
 	for _, kind := range []struct{ column, title string }{{gangsWait, "Gangs that wait for nodes"},
 		{podsWait, "Pods without a gang that wait for a node"}} {
 		if lines := p.groupLines(p.waiting(kind.column)); len(lines) > 0 {
-			f.Panels = append(f.Panels, svgplot.Panel{Title: kind.title + ", by " + by, Stack: true, Height: waitHeight,
-				Lines: lines})
+			f.Panels = append(f.Panels, svgplot.Panel{Title: kind.title, Stack: l.By.String() != "node",
+				Height: waitHeight, Lines: lines})
 		}
 	}
 	f.Lanes = p.marks()
@@ -151,49 +149,4 @@ func countOf(e *events.Event) int {
 		return e.Pods
 	}
 	return max(1, e.NumNodes)
-}
-
-// when is the time of an event, with the day if the range has several.
-func (p *Plot) when(e *events.Event) string {
-	at := eventlog.Time(e.Time).Std()
-	if p.ledger.Start.Std().Format(time.DateOnly) == p.ledger.End.Std().Format(time.DateOnly) {
-		return at.Format(time.TimeOnly)
-	}
-	return at.Format("01-02 15:04:05")
-}
-
-// mostNotes is the number of events that are told below the plot.
-const mostNotes = 14
-
-// notes tells the most important events, in order: the ones of the configuration and of nodes, and then the ones of the
-// most pods.
-func (p *Plot) notes() (notes []svgplot.Note) {
-	ranked := slices.Clone(p.events)
-	slices.SortStableFunc(ranked, func(a, b *events.Event) int {
-		return cmp.Or(cmp.Compare(classOf(a), classOf(b)), cmp.Compare(b.Pods, a.Pods))
-	})
-	told := map[*events.Event]bool{}
-	for _, e := range ranked[:min(mostNotes, len(ranked))] {
-		told[e] = true
-	}
-	for _, e := range p.events {
-		if told[e] {
-			notes = append(notes, svgplot.Note{Head: p.when(e), Text: eventlog.Plain(e.Message)})
-		}
-	}
-	if more := len(p.events) - len(told); more > 0 {
-		notes = append(notes, svgplot.Note{Text: fmt.Sprintf("and %d more events of nodes and pods: rollcall events", more)})
-	}
-	return notes
-}
-
-// classOf orders events of the configuration before the ones of nodes, and these before the ones of pods.
-func classOf(e *events.Event) int {
-	switch {
-	case e.Kind == events.ConfigChanged:
-		return 0
-	case e.Pods == 0:
-		return 1
-	}
-	return 2
 }

@@ -74,8 +74,8 @@ type Plot struct {
 func Make(ctx context.Context, source history.Source, o Options) (*Plot, error) {
 	span := o.End.Sub(o.Start)
 	if span <= 0 {
-		return nil, &history.RequestError{Err: fmt.Errorf("no time passes in the range: it begins and ends at %s",
-			o.Start)}
+		return nil, &history.RequestError{Err: fmt.Errorf(
+			"no time passes in the range: it begins and ends at %s; rollcall report --at has a moment", o.Start)}
 	}
 	p := &Plot{step: o.Step}
 	if p.step == 0 {

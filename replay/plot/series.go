@@ -55,7 +55,7 @@ type Facts struct {
 	// Times are the beginnings of the steps. A step ends where the next one begins, and the last one at the end of the
 	// range. So the first and the last one may be shorter than StepSeconds.
 	StepSeconds float64         `json:"stepSeconds"`
-	Times       []eventlog.Time `json:"times"`
+	Times       []string        `json:"times"`
 	Series      []Series        `json:"series"`
 	Events      []*events.Event `json:"events"`
 }
@@ -65,7 +65,10 @@ func (p *Plot) MarshalJSON() ([]byte, error) {
 	l := p.ledger
 	x := Facts{From: ledger.PointFacts{Seq: l.After, Time: l.Start.String()},
 		To: ledger.PointFacts{Seq: l.Last, Time: l.End.String()}, By: l.By.String(), StepSeconds: p.step.Seconds(),
-		Times: p.ends[:len(p.ends)-1], Series: p.series(), Events: p.events}
+		Series: p.series(), Events: p.events}
+	for _, at := range p.ends[:len(p.ends)-1] {
+		x.Times = append(x.Times, at.String())
+	}
 	if x.Events == nil {
 		x.Events = []*events.Event{}
 	}
