@@ -110,7 +110,7 @@ func (d *drawing) text(x, y float64, class, anchor, text string) {
 	d.labelled(x, y, class, anchor, text, text)
 }
 
-// labelled draws a text that stands for a full one, which is shown under a pointing device.
+// labelled draws the short form of a full text, which is shown under a pointing device.
 func (d *drawing) labelled(x, y float64, class, anchor, full, text string) {
 	if class != "" {
 		class = ` class="` + class + `"`

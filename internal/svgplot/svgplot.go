@@ -6,9 +6,8 @@
 // amount.
 //
 // gonum.org/v1/plot and github.com/go-analyze/charts were tried: neither shortens, wraps or moves a text that does not
-// fit, which is what this package is for, and charts has no continuous time axis. Beside that layout, which would stay
-// ours, they would replace two hundred lines of lines and axes, and gonum adds 8 MB of fonts and had no release for a
-// year.
+// fit, and charts has no continuous time axis. That layout would stay ours, and gonum adds 8 MB to the program and had
+// no release for a year.
 //
 // Start reading at Figure, then WriteSVG; dots.go and curves.go have the other two drawings.
 package svgplot
@@ -107,7 +106,7 @@ type Mark struct {
 	Count int
 	// Label is shown under a pointing device.
 	Label string
-	// Hollow is for the end of what filled marks begin.
+	// Hollow marks the end of something that a filled mark begins.
 	Hollow bool
 }
 

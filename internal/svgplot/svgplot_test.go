@@ -98,7 +98,8 @@ func TestALongTextIsWrappedOrShortenedAndKeptForThePointer(t *testing.T) {
 func TestTextsAreEscaped(t *testing.T) {
 	got := figure(t, Figure{Title: `<script>alert("x")</script>&`, Subtitle: "a\x00b\xff",
 		Strip: Strip{Bars: []Bar{{Label: "</title>"}}}})
-	wantTexts(t, got, "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;&amp;", "<title>&lt;/title&gt;</title>", "ab\uFFFD")
+	wantTexts(t, got, "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;&amp;", "<title>&lt;/title&gt;</title>",
+		"ab\uFFFD")
 }
 
 func TestAFigureWithoutReservationsHasNoStripForThem(t *testing.T) {
@@ -189,8 +190,8 @@ func TestAxesHaveRoundMarks(t *testing.T) {
 		}
 		first, last := all[0].label+" "+all[0].day, all[len(all)-1].label+" "+all[len(all)-1].day
 		if first != c.first || last != c.last || len(all) != c.marks {
-			t.Errorf("%s: %d marks from %q to %q, want %d from %q to %q", c.span, len(all), first, last, c.marks, c.first,
-				c.last)
+			t.Errorf("%s: %d marks from %q to %q, want %d from %q to %q", c.span, len(all), first, last, c.marks,
+				c.first, c.last)
 		}
 	}
 	for _, c := range []struct {

@@ -7,7 +7,7 @@ import (
 )
 
 // advances are the widths of the characters from space to tilde in thousandths of the font's size. They are the ones of
-// DejaVu Sans Bold. Of the fonts in the style it is the widest, so a text is no wider than it is measured.
+// DejaVu Sans Bold, the widest font in the style. So a text is no wider than it is measured.
 var advances = [...]uint16{
 	349, 457, 521, 838, 696, 1002, 873, 307, 458, 458, 523, 838, 380, 416, 380, 366, 696, 696, 696, 696, 696, 696, 696,
 	696, 696, 696, 400, 400, 838, 838, 838, 581, 1000, 774, 763, 734, 831, 684, 684, 821, 837, 373, 373, 775, 638, 996,
@@ -22,7 +22,7 @@ const (
 	titleSize = 16.0
 )
 
-// ellipsis stands for what was left out of a text.
+// ellipsis replaces the part of a text that is left out.
 const ellipsis = "…"
 
 // textWidth returns the most that a text of the usual size is wide.

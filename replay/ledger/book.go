@@ -268,7 +268,7 @@ func (b *book) settle() {
 	b.all = false
 }
 
-// pass lets time pass up to now. What is idle is booked at each edge, because a split adds time up.
+// pass lets time pass up to now. Idle time is booked at each edge, because a split adds time up.
 func (b *book) pass() {
 	for b.bucket < len(b.edges) && b.edges[b.bucket] <= b.now {
 		edge := b.edges[b.bucket]

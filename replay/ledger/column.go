@@ -67,7 +67,7 @@ func Idle() []Column {
 	return all
 }
 
-// NotHeld are the columns of what no pod held.
+// NotHeld are the columns of time that no pod held.
 func NotHeld() []Column { return append([]Column{Unavailable}, Idle()...) }
 
 // row has the cells of a group: by bucket, resource, then column. It also counts what happened to the group.

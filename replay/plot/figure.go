@@ -42,8 +42,8 @@ func (p *Plot) Figure(name string) svgplot.Figure {
 		Subtitle: p.subtitle(), Start: l.Start.Std().UTC(), Span: l.End.Sub(l.Start), Axis: "time, UTC"}
 	for _, res := range p.resources {
 		capacity := p.capacity(res)
-		panel := svgplot.Panel{Title: fmt.Sprintf("%s: %s held", eventlog.Plain(string(res)), capacity.Unit), Stack: true,
-			Height: heldHeight, Lines: p.groupLines(p.heldBy(res)), Limit: p.line(capacity, 0)}
+		panel := svgplot.Panel{Title: fmt.Sprintf("%s: %s held", eventlog.Plain(string(res)), capacity.Unit),
+			Stack: true, Height: heldHeight, Lines: p.groupLines(p.heldBy(res)), Limit: p.line(capacity, 0)}
 		panel.Limit.Name = "capacity"
 		f.Panels = append(f.Panels, panel)
 		if rest := p.restPanel(res, capacity.Unit); len(rest.Lines) > 0 {
@@ -81,7 +81,7 @@ func (p *Plot) subtitle() string {
 	return text
 }
 
-// restPanel is for what no pod held.
+// restPanel has the columns of time that no pod held.
 func (p *Plot) restPanel(res v1.ResourceName, unit string) svgplot.Panel {
 	panel := svgplot.Panel{Title: fmt.Sprintf("%s: %s not held", eventlog.Plain(string(res)), unit), Stack: true,
 		Pale: true, Height: restHeight}

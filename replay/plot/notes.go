@@ -11,7 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/events"
 )
 
-// mostNotes is the number of events that are told below the plot.
+// mostNotes is the largest number of events below the plot.
 const mostNotes = 14
 
 // note is an event to tell. The pods that a gang lost at an instant with several nodes are one.
@@ -21,7 +21,7 @@ type note struct {
 	belowMinimum bool
 }
 
-// notes tells the most important events, in order: the ones of the configuration and of nodes, and then the ones of the
+// notes returns the most important events, in order: the ones of the configuration and of nodes, and then the ones of the
 // most pods.
 func (p *Plot) notes() (out []svgplot.Note) {
 	all := p.notable()

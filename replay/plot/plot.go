@@ -1,13 +1,13 @@
-// Package plot draws a range of a log over time: what groups of pods held of each resource, why the rest was not held,
-// who waited, and what happened to nodes, pods and the configuration.
+// Package plot draws a range of a log over time. For each resource a picture has the amounts that groups of pods held,
+// and the causes of the rest. It has the gangs and pods that waited, and events of nodes, pods and the configuration.
 //
 //	within, err := ledger.Resolve(ctx, log, span)              // log is a *history.Log
 //	p, err := plot.Make(ctx, source, plot.Options{Range: within, By: by})
 //	err = svgplot.WriteSVG(w, p.Figure("jobs.db"))
 //
-// The values are the ones of package ledger, in buckets of time: the area of a group is what "rollcall report" says
-// that it held, exactly. The marks are events of package events. So this package counts nothing itself. It chooses what
-// is drawn, and in which order.
+// The values are the ones of package ledger, in buckets of time. The area of a group equals its held time in "rollcall
+// report", exactly. The marks are events of package events. So this package counts nothing itself. It chooses the
+// groups, resources and events to draw, and their order.
 //
 // The package never writes to a log and never opens one. The layout of the picture is internal/svgplot's.
 //
@@ -33,7 +33,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/ledger"
 )
 
-// Limits of what is drawn.
+// The limits of a plot.
 const (
 	// mostGroups is the number of groups with a colour. The others are drawn together.
 	mostGroups = svgplot.Colours

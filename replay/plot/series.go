@@ -32,7 +32,7 @@ const (
 type Series struct {
 	// Column is held, or the name of a column of "rollcall report", or gangsWaiting or podsWaiting.
 	Column string `json:"column"`
-	// Resource is the resource of all but the waiting ones. Unit is what Mean counts.
+	// Resource is the resource of all but the waiting ones. Unit is the unit of Mean.
 	Resource v1.ResourceName `json:"resource,omitempty"`
 	Unit     string          `json:"unit"`
 	// Group is of held and of waiting. Groups that are drawn together are (others), and Groups is their number.
@@ -83,8 +83,8 @@ func (p *Plot) WriteCSV(w io.Writer) error {
 	}
 	for _, s := range p.series() {
 		for i, mean := range s.Mean {
-			if err := out.Write([]string{p.ends[i].String(), p.ends[i+1].String(), s.Column, string(s.Resource), s.Group,
-				s.Unit, strconv.FormatFloat(mean, 'f', -1, 64), s.Exact[i]}); err != nil {
+			if err := out.Write([]string{p.ends[i].String(), p.ends[i+1].String(), s.Column, string(s.Resource),
+				s.Group, s.Unit, strconv.FormatFloat(mean, 'f', -1, 64), s.Exact[i]}); err != nil {
 				return err
 			}
 		}
@@ -165,7 +165,7 @@ func (p *Plot) column(name v1.ResourceName, c ledger.Column) Series {
 	return s
 }
 
-// notHeld returns the columns of what no pod held.
+// notHeld returns the columns of time that no pod held.
 func (p *Plot) notHeld(name v1.ResourceName) (out []Series) {
 	for _, c := range ledger.NotHeld() {
 		if s := p.column(name, c); !s.empty {
@@ -197,7 +197,7 @@ func (p *Plot) waiting(kind string) (out []Series) {
 	return p.grouped(like, one, of)
 }
 
-// chooseGroups finds the groups with a colour: the ones with the largest shares of what was held and waited. Groups of
+// chooseGroups finds the groups with a colour: the ones with the largest shares of the held and the waited time. Groups of
 // priorities are then ordered by priority.
 func (p *Plot) chooseGroups() {
 	shares := map[*ledger.Group]float64{}
@@ -218,7 +218,7 @@ func (p *Plot) chooseGroups() {
 	}
 }
 
-// share adds up the shares of a group in what is drawn.
+// share adds up the shares of a group in the drawn resources and waits.
 func (p *Plot) share(g *ledger.Group) (sum float64) {
 	add := func(of func(*ledger.Group) ledger.Sum) {
 		if whole := of(p.ledger.Total); !whole.IsZero() {
