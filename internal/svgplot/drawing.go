@@ -93,9 +93,9 @@ func (d *drawing) heading(title, subtitle string) {
 func (d *drawing) writeTo(w io.Writer, title, subtitle string) error {
 	var b bytes.Buffer
 	height := num(math.Ceil(d.y + 6))
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%[1]s" height="%[2]s" role="img">`+
-		"\n<title>%s</title>\n<desc>%s</desc>\n<style>%s</style>\n", num(width), height, escape(title), escape(subtitle),
-		style)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%[1]s" height="%[2]s" `+
+		`role="img">`+"\n", num(width), height)
+	fmt.Fprintf(&b, "<title>%s</title>\n<desc>%s</desc>\n<style>%s</style>\n", escape(title), escape(subtitle), style)
 	fmt.Fprintf(&b, `<rect class="ground" width="%s" height="%s"/>`+"\n", num(width), height)
 	b.Write(d.body.Bytes())
 	b.WriteString("</svg>\n")

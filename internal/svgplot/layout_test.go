@@ -39,7 +39,8 @@ func nasty() map[string]Figure {
 		for g := range groups {
 			l := Line{Name: name(g)}
 			for i := range points {
-				l.Points = append(l.Points, Point{span.Seconds() * float64(i) / float64(points), float64((g + i) % 7 * 1e5)})
+				at := span.Seconds() * float64(i) / float64(points)
+				l.Points = append(l.Points, Point{at, float64((g + i) % 7 * 1e5)})
 			}
 			p.Lines = append(p.Lines, l)
 		}
@@ -51,8 +52,8 @@ func nasty() map[string]Figure {
 		for k, lane := range []string{"nodes lost", "preemptions", name(6)} {
 			l := Lane{Name: lane, Guides: k == 0}
 			for i := range points {
-				l.Marks = append(l.Marks, Mark{X: span.Seconds() * float64(i*i%97) / 96, Count: i * 1000, Label: name(i),
-					Hollow: i%3 == 2})
+				at := span.Seconds() * float64(i*i%97) / 96
+				l.Marks = append(l.Marks, Mark{X: at, Count: i * 1000, Label: name(i), Hollow: i%3 == 2})
 			}
 			f.Lanes = append(f.Lanes, l)
 		}
@@ -102,8 +103,8 @@ func TestNoTextLeavesThePictureOrMeetsAnother(t *testing.T) {
 }
 
 func nastyDots() Dots {
-	d := Dots{Title: longName(0), Subtitle: strings.Repeat("each mark is ten times the one before; ", 20), Axis: longName(1),
-		Series: []string{longName(2), "ours", "theirs", longName(3)}}
+	d := Dots{Title: longName(0), Subtitle: strings.Repeat("each mark is ten times the one before; ", 20),
+		Axis: longName(1), Series: []string{longName(2), "ours", "theirs", longName(3)}}
 	for i := range 6 {
 		g := DotGroup{Name: longName(i)}
 		for k := range i {

@@ -133,8 +133,8 @@ func (d *drawing) stack(panel int, p Panel, at func(float64) float64) {
 			}
 		}
 		fmt.Fprintf(&path, "H%sZ", num(d.x(xs[0])))
-		d.printf(`<path class="%s f%s" d="%s"><title>%s</title></path>`+"\n", class, colourOf(panel, k, p), path.String(),
-			escape(p.Lines[k].Name))
+		d.printf(`<path class="%s f%s" d="%s"><title>%s</title></path>`+"\n", class, colourOf(panel, k, p),
+			path.String(), escape(p.Lines[k].Name))
 	}
 }
 

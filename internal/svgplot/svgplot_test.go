@@ -32,7 +32,8 @@ var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func TestAFigureHasItsPanelsAxesLegendAndReservations(t *testing.T) {
 	got := figure(t, Figure{
-		Title: "jobs.swf on 16x16cpu", Subtitle: "12 pods", Start: newYear, Span: 2 * time.Hour, Axis: "virtual time, UTC",
+		Title: "jobs.swf on 16x16cpu", Subtitle: "12 pods", Start: newYear, Span: 2 * time.Hour,
+		Axis: "virtual time, UTC",
 		Panels: []Panel{
 			{Title: "Utilisation", Share: true, Height: 200, Lines: []Line{
 				{Name: "cpu", Points: []Point{{0, 0.5}, {3600, 1}}},
@@ -88,7 +89,8 @@ func TestALaneHasItsMarksAndALineThroughThePanels(t *testing.T) {
 }
 
 func TestALongTextIsWrappedOrShortenedAndKeptForThePointer(t *testing.T) {
-	got := figure(t, Figure{Title: longName(7), Subtitle: strings.Repeat("word ", 60), Notes: []Note{{Text: longName(8)}}})
+	got := figure(t, Figure{Title: longName(7), Subtitle: strings.Repeat("word ", 60),
+		Notes: []Note{{Text: longName(8)}}})
 	wantTexts(t, got, "<title>"+longName(7)+"</title>", "…", "007</text>", "<title>"+longName(8)+"</title>")
 	if n := strings.Count(got, `x="24"`); n != 1+2+1+0 && n != 1+3+1 {
 		t.Errorf("%d lines of text at the left", n)

@@ -21,8 +21,8 @@ type note struct {
 	belowMinimum bool
 }
 
-// notes returns the most important events, in order: the ones of the configuration and of nodes, and then the ones of the
-// most pods.
+// notes returns the most important events, in order: the ones of the configuration and of nodes, and then the ones of
+// the most pods.
 func (p *Plot) notes() (out []svgplot.Note) {
 	all := p.notable()
 	ranked := slices.Clone(all)

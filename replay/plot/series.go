@@ -197,8 +197,8 @@ func (p *Plot) waiting(kind string) (out []Series) {
 	return p.grouped(like, one, of)
 }
 
-// chooseGroups finds the groups with a colour: the ones with the largest shares of the held and the waited time. Groups of
-// priorities are then ordered by priority.
+// chooseGroups finds the groups with a colour: the ones with the largest shares of the held and the waited time. Groups
+// of priorities are then ordered by priority.
 func (p *Plot) chooseGroups() {
 	shares := map[*ledger.Group]float64{}
 	for _, g := range p.ledger.Groups {

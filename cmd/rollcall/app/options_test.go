@@ -142,9 +142,9 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
 		"log trim":  {needs: nothing},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
-		"diff": {decides, []string{s.log, s.log}}, "events": {decides, []string{s.log}},
-		"get": {decides, []string{s.log, "pods"}}, "report": {decides, []string{s.log}},
-		"audit loops": {reads, []string{s.log}}, "audit victims": {decides, []string{s.log}}, "plot": {decides, []string{s.log}},
+		"diff": {decides, []string{s.log, s.log}}, "plot": {decides, []string{s.log}},
+		"get": {decides, []string{s.log, "pods"}}, "events": {decides, []string{s.log}}, "report": {decides, []string{s.log}},
+		"audit loops": {reads, []string{s.log}}, "audit victims": {decides, []string{s.log}},
 		"demo": {needs: nothing}, "bench": {needs: nothing}, "bench log": {needs: nothing}, "version": {needs: nothing},
 	}
 	var names []string

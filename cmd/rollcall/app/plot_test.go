@@ -36,8 +36,8 @@ func incidentLog(t *testing.T) string {
 }
 
 // TestThePlotsAreaIsWhatTheReportSays compares the series of plots of the incident with reports of the same ranges:
-// each group's held time, the capacity, and each column of time that no pod held, exactly. Whatever is not in a group of
-// its own is in the others.
+// each group's held time, the capacity, and each column of time that no pod held, exactly. The time of all groups
+// without a series is in the others.
 func TestThePlotsAreaIsWhatTheReportSays(t *testing.T) {
 	log := incidentLog(t)
 	for _, of := range [][]string{nil, {"--from", "13:20", "--until", "14:30"}, {"--from", "2000", "--until", "3000"}} {
@@ -73,7 +73,8 @@ func wantAreas(t *testing.T, name string, drawn *toldPlot, told *ledger.Facts) {
 	compared := map[string]int{}
 	for _, s := range drawn.Series {
 		if len(s.Exact) != len(drawn.Times) || len(s.Mean) != len(drawn.Times) {
-			t.Fatalf("%s: %d times, and a series has %d sums and %d means", name, len(drawn.Times), len(s.Exact), len(s.Mean))
+			t.Fatalf("%s: %d times, and a series has %d sums and %d means", name, len(drawn.Times), len(s.Exact),
+				len(s.Mean))
 		}
 		area := new(big.Int)
 		for _, text := range s.Exact {
@@ -97,7 +98,8 @@ func wantAreas(t *testing.T, name string, drawn *toldPlot, told *ledger.Facts) {
 			others[res].Sub(others[res], want)
 		}
 		if area.Cmp(want) != 0 {
-			t.Errorf("%s: the area of %s %s of %s is %s, and the report has %s", name, s.Group, s.Column, res, area, want)
+			t.Errorf("%s: the area of %s %s of %s is %s, and the report has %s", name, s.Group, s.Column, res, area,
+				want)
 		}
 	}
 	if compared["held"] < 4 || compared["capacity"] < 2 || compared["idleUsable"]+compared["idleFragmented"] == 0 {
@@ -121,7 +123,8 @@ func exact(t *testing.T, text string) *big.Int {
 func TestAPlotsMeanIsItsSumOverTheStep(t *testing.T) {
 	log := incidentLog(t)
 	var drawn toldPlot
-	must(t, json.Unmarshal(rollcall(t, "plot", log, "--step", "1h", "--from", "2026-01-01T00:30:00Z", "-o", "json"), &drawn))
+	text := rollcall(t, "plot", log, "--step", "1h", "--from", "2026-01-01T00:30:00Z", "-o", "json")
+	must(t, json.Unmarshal(text, &drawn))
 	if drawn.StepSeconds != 3600 || drawn.Times[0] != "2026-01-01T00:30:00.000000000Z" ||
 		drawn.Times[1] != "2026-01-01T01:00:00.000000000Z" {
 		t.Errorf("steps of %g s, at %v", drawn.StepSeconds, drawn.Times[:2])
@@ -135,8 +138,8 @@ func TestAPlotsMeanIsItsSumOverTheStep(t *testing.T) {
 	for _, e := range drawn.Events {
 		kinds[e.Kind]++
 	}
-	if kinds["NodeUnreachable"] != 1 || kinds["NodeReady"] != 1 || kinds["NodeDeleted"] != 1 || kinds["NodeJoined"] != 1 ||
-		kinds["NodeCordoned"] != 2 || kinds["Preempted"] == 0 || kinds["Lost"] == 0 {
+	if kinds["NodeUnreachable"] != 1 || kinds["NodeReady"] != 1 || kinds["NodeDeleted"] != 1 ||
+		kinds["NodeJoined"] != 1 || kinds["NodeCordoned"] != 2 || kinds["Preempted"] == 0 || kinds["Lost"] == 0 {
 		t.Errorf("the events are %v", kinds)
 	}
 }
