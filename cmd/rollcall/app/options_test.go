@@ -140,10 +140,10 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		"log archive":    {decides, []string{s.log, "--before", s.at(95), "--to", moved}},
 		"run":            {needs: nothing}, // TestARunIsGivenThePluginsOfItsProgram
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
-		"log trim":  {needs: nothing},
+		"log trim": {needs: nothing}, "plot": {decides, []string{s.log}},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
-		"diff": {decides, []string{s.log, s.log}}, "plot": {decides, []string{s.log}},
-		"get": {decides, []string{s.log, "pods"}}, "events": {decides, []string{s.log}}, "report": {decides, []string{s.log}},
+		"diff": {decides, []string{s.log, s.log}}, "events": {decides, []string{s.log}},
+		"get": {decides, []string{s.log, "pods"}}, "report": {decides, []string{s.log}},
 		"audit loops": {reads, []string{s.log}}, "audit victims": {decides, []string{s.log}},
 		"demo": {needs: nothing}, "bench": {needs: nothing}, "bench log": {needs: nothing}, "version": {needs: nothing},
 	}
