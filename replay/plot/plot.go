@@ -97,7 +97,12 @@ func Make(ctx context.Context, source history.Source, o Options) (*Plot, error) 
 		return nil, err
 	}
 	p.chooseGroups()
-	return p, p.readEvents(ctx, history.New(source, history.Options{}))
+	shown := func(seq uint64) {
+		if o.Progress != nil && seq > o.After {
+			o.Progress(seq-o.After, max(seq, o.Last)-o.After)
+		}
+	}
+	return p, p.readEvents(ctx, history.New(source, history.Options{Progress: shown}))
 }
 
 // endsOf returns the beginning and the ends of the steps.
