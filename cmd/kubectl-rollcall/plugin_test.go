@@ -110,6 +110,7 @@ func TestCommandsRunOnTheSchedulersLog(t *testing.T) {
 		{"events --from 12", "events LOG --from 12"},
 		{"get pending -o json", "get LOG pending -o json"},
 		{"report --by node", "report LOG --by node"},
+		{"plot --from -2h", "plot LOG --from -2h"},
 		{"log cat", "log cat LOG"},
 		{"log info -o json", "log info LOG -o json"},
 		{"log verify", "log verify LOG"},

@@ -91,6 +91,7 @@ large log to a file with "log export", and run rollcall on that file.`,
 		p.forwarded("events", "Print one line for each event, in order", "events"),
 		p.forwarded("get", "List pending entities, the queue, gangs, nodes or pods", "get"),
 		p.forwarded("report", "Report who held the resources, what was lost, what was idle and why", "report"),
+		p.forwarded("plot", "Draw who held the resources over time, as an SVG file on standard output", "plot"),
 		log,
 	)
 	clihelp.Install(root)
@@ -111,14 +112,15 @@ func (p *plugin) forwarded(use, short string, words ...string) *cobra.Command {
 		}}
 }
 
-// isForPrograms reports whether the output of a command is JSON or CSV. These are never broken into lines for a
+// isForPrograms reports whether the output of a command is JSON, CSV or SVG. These are never broken into lines for a
 // terminal.
 func isForPrograms(words, args []string) bool {
 	isFormat := func(arg string) bool {
 		arg = strings.ToLower(arg)
 		return strings.HasSuffix(arg, "json") || strings.HasSuffix(arg, "csv")
 	}
-	return slices.Contains(words, "cat") && !asksForHelp(args) || slices.ContainsFunc(args, isFormat)
+	written := slices.Contains(words, "cat") || slices.Contains(words, "plot")
+	return written && !asksForHelp(args) || slices.ContainsFunc(args, isFormat)
 }
 
 // forward runs a command in the scheduler's container.

@@ -23,6 +23,9 @@ type book struct {
 	now   eventlog.Time // of the last entry, or the start
 	last  eventlog.Time // up to which time is booked
 
+	edges  edges
+	bucket int // of the time right behind last
+
 	rows      map[string]*row
 	common    *row // of time that no pod holds, unless the rows are of nodes
 	resources []v1.ResourceName
@@ -57,8 +60,8 @@ type nodeTable struct {
 	newNames []string     // names of nodes that may be new
 }
 
-func newBook(m *scheduler.Machine, by By) *book {
-	b := &book{m: m, by: by, rows: map[string]*row{}, index: map[v1.ResourceName]int{},
+func newBook(m *scheduler.Machine, by By, at edges) *book {
+	b := &book{m: m, by: by, edges: at, rows: map[string]*row{}, index: map[v1.ResourceName]int{},
 		nodeTable: nodeTable{nodeAt: map[string]int{}, dirty: map[int]bool{}, keeping: map[int]bool{}},
 		runs:      map[types.UID]*run{},
 		gangs:     map[*cluster.Group]*gangRuns{}, suspects: map[*cluster.Group]bool{}, held: map[types.UID][]piece{},
@@ -123,6 +126,7 @@ func at(amounts []int64, i int) int64 {
 // begin takes in the state at the start. The Decisions that ask for outstanding evictions are in asked.
 func (b *book) begin(start eventlog.Time, asked map[uint64]*eventlog.Decision) {
 	b.now, b.last, b.since = start, start, b.m.Seq()
+	b.bucket = b.edges.bucket(start)
 	// any order: a set
 	for seq, d := range asked {
 		b.fallen[seq] = d.Outcome == eventlog.Evicted
@@ -252,8 +256,7 @@ func (b *book) noteNode(name string) {
 
 // settle books the time up to now, and takes in the changes by the entries of this instant.
 func (b *book) settle() {
-	b.splits.pass(b.now - b.last)
-	b.last = b.now
+	b.pass()
 	if b.all {
 		b.splits.drop()
 	}
@@ -265,12 +268,24 @@ func (b *book) settle() {
 	b.all = false
 }
 
+// pass lets time pass up to now. Idle time is booked at each edge, because a split adds time up.
+func (b *book) pass() {
+	for b.bucket < len(b.edges) && b.edges[b.bucket] <= b.now {
+		edge := b.edges[b.bucket]
+		b.splits.pass(edge - b.last)
+		b.splits.flush()
+		b.last = edge
+		b.bucket++
+	}
+	b.splits.pass(b.now - b.last)
+	b.last = b.now
+}
+
 // close books the time up to the end of the part.
 func (b *book) close(end eventlog.Time) {
 	b.settle()
 	b.now = max(end, b.now)
-	b.splits.pass(b.now - b.last)
-	b.last = b.now
+	b.pass()
 	// any order: each is booked by itself
 	for _, r := range b.runs {
 		b.fold(r)

@@ -67,16 +67,27 @@ func Idle() []Column {
 	return all
 }
 
-// row has the cells of a group: by resource, then column. It also counts what happened to the group.
+// NotHeld are the columns of time that no pod held.
+func NotHeld() []Column { return append([]Column{Unavailable}, Idle()...) }
+
+// row has the cells of a group: by bucket, resource, then column. It also counts what happened to the group.
 type row struct {
 	name             string
-	cells            [][columns]Sum
+	cells            map[int]*[][columns]Sum
 	caused, suffered int
 }
 
-func (r *row) cell(res int, c Column) *Sum {
-	for len(r.cells) <= res {
-		r.cells = append(r.cells, [columns]Sum{})
+func (r *row) cell(bucket, res int, c Column) *Sum {
+	if r.cells == nil {
+		r.cells = map[int]*[][columns]Sum{}
 	}
-	return &r.cells[res][c]
+	cells := r.cells[bucket]
+	if cells == nil {
+		cells = &[][columns]Sum{}
+		r.cells[bucket] = cells
+	}
+	for len(*cells) <= res {
+		*cells = append(*cells, [columns]Sum{})
+	}
+	return &(*cells)[res][c]
 }

@@ -18,6 +18,8 @@
 // The column of a pod's time is known only at its end. The time is kept with the pod until then, also beyond the end
 // of the range: the column is the one that the whole log tells.
 //
+// With Options.Edges the same sums are kept for each bucket of time as well. A bucket equals a ledger of its time.
+//
 // The package never writes to a log, and decides nothing.
 //
 // Start reading at Make in make.go, then book in book.go.

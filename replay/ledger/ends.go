@@ -89,7 +89,7 @@ func (b *book) settleEnds() {
 		if r := b.runs[end.uid]; r != nil {
 			b.fold(r)
 		}
-		resolve(b.held, end.uid, end.as)
+		resolve(b.held, end.uid, end.as, b.edges)
 		if _, known := b.fates[end.uid]; !known && b.atStart[end.uid] {
 			b.fates[end.uid] = end.as
 		}
@@ -98,9 +98,9 @@ func (b *book) settleEnds() {
 }
 
 // resolve books the time that was kept with a pod.
-func resolve(held map[types.UID][]piece, uid types.UID, as Column) {
+func resolve(held map[types.UID][]piece, uid types.UID, as Column, by edges) {
 	for _, p := range held[uid] {
-		enter(p.row, p.amounts, p.length, as)
+		by.enter(p, as)
 	}
 	delete(held, uid)
 }

@@ -43,6 +43,9 @@ type Group struct {
 	Caused, Suffered int
 	// Gangs are the waits of gangs, Pods the ones of pods without a gang. With groups of nodes only the total has any.
 	Gangs, Pods Waits
+
+	buckets map[int]*Group
+	waited  [2]Sum // by kind: gangs, pods
 }
 
 // Waits are the waits of gangs or pods. A gang waits from the instant at which enough members are there until its
@@ -64,6 +67,31 @@ type Longest struct {
 	Wait    time.Duration
 	Pending bool
 }
+
+// In returns the sums of the group in a bucket: behind so many of Options.Edges. It has no evictions and no Waits.
+func (g *Group) In(bucket int) *Group {
+	if in := g.buckets[bucket]; in != nil {
+		return in
+	}
+	return &Group{Name: g.Name}
+}
+
+// bucket is In for booking.
+func (g *Group) bucket(bucket int) *Group {
+	if g.buckets == nil {
+		g.buckets = map[int]*Group{}
+	}
+	in := g.buckets[bucket]
+	if in == nil {
+		in = &Group{Name: g.Name}
+		g.buckets[bucket] = in
+	}
+	return in
+}
+
+// Waited returns the time that gangs waited, and pods without a gang: numbers of them times nanoseconds. Waits that
+// ended without nodes count, and of each wait the part that is in the range.
+func (g *Group) Waited() (gangs, pods Sum) { return g.waited[0], g.waited[1] }
 
 // Sum returns the sum of a column.
 func (g *Group) Sum(name v1.ResourceName, c Column) Sum {
@@ -132,7 +160,7 @@ func newLedger(o Options, all []closed) *Ledger {
 			x.addTo(of(name), r)
 			x.addTo(l.Total, r)
 		}
-		l.addWaits(x.waits, i == len(all)-1, of)
+		l.addWaits(x.waits, i == len(all)-1, of, o.Edges)
 		if o.Moment {
 			l.First = x.first
 		}
@@ -147,19 +175,28 @@ func newLedger(o Options, all []closed) *Ledger {
 }
 
 func (x *closed) addTo(g *Group, r *row) {
-	for res := range r.cells {
-		g.add(x.resources[res], &r.cells[res])
+	// any order: sums
+	for bucket, cells := range r.cells {
+		in := g.bucket(bucket)
+		for res := range *cells {
+			g.add(x.resources[res], &(*cells)[res])
+			in.add(x.resources[res], &(*cells)[res])
+		}
 	}
 	g.Caused += r.caused
 	g.Suffered += r.suffered
 }
 
 // addWaits counts the waits that ended in a part, and if it is the last one, the ones that last.
-func (l *Ledger) addWaits(waits []wait, last bool, of func(string) *Group) {
+func (l *Ledger) addWaits(waits []wait, last bool, of func(string) *Group, at edges) {
 	for i := range waits {
 		w := &waits[i]
 		pending := w.end == 0
-		if pending && !last || !pending && !w.placed {
+		if pending && !last {
+			continue
+		}
+		l.addWaited(w, of, at)
+		if !pending && !w.placed {
 			continue
 		}
 		length := w.end.Sub(w.begin)
@@ -176,6 +213,28 @@ func (l *Ledger) addWaits(waits []wait, last bool, of func(string) *Group) {
 				kind = &g.Pods
 			}
 			kind.add(w.key, length, pending)
+		}
+	}
+}
+
+// addWaited books the time of a wait.
+func (l *Ledger) addWaited(w *wait, of func(string) *Group, at edges) {
+	until := w.end
+	if until == 0 {
+		until = l.End
+	}
+	kind := 0
+	if w.key.Type == fwk.PodKeyType {
+		kind = 1
+	}
+	to := []*Group{l.Total}
+	if l.By.kind != byNode {
+		to = append(to, of(w.group))
+	}
+	for bucket, d := range at.divide(max(w.begin, l.Start), until) {
+		for _, g := range to {
+			g.waited[kind].add(1, d)
+			g.bucket(bucket).waited[kind].add(1, d)
 		}
 	}
 }
@@ -245,6 +304,9 @@ type unit struct {
 	name string // of one
 	size int64  // units of a resource that are one
 }
+
+// UnitOf names one unit in which people count a resource: core, GiB, GPU or unit.
+func UnitOf(name v1.ResourceName) string { return unitOf(name).name }
 
 func unitOf(name v1.ResourceName) unit {
 	switch name {

@@ -89,6 +89,8 @@ func beginning(ctx context.Context, log *history.Log) (after uint64, at eventlog
 type Options struct {
 	Range
 	By By
+	// Edges are times within the range, ascending. The sums are kept for each bucket between them too: Group.In.
+	Edges []eventlog.Time
 	// Workers is the number of parts that are booked at a time; at most 1 means one part.
 	Workers int
 	// Progress is called now and then with the number of entries read, of so many, by one goroutine at a time; nil is

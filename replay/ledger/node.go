@@ -55,9 +55,9 @@ type gangRuns struct {
 
 // piece is a past part of the time of a pod whose end is not known yet.
 type piece struct {
-	row     *row
-	amounts []int64
-	length  eventlog.Time
+	row         *row
+	amounts     []int64
+	from, until eventlog.Time
 }
 
 // journal has the places of nodes that changed, in order.
@@ -131,20 +131,22 @@ func (b *book) place(name string) int {
 
 // flush books the time of a node since it was booked last, except for the amounts that pods hold and the idle ones.
 func (b *book) flush(n *node) {
-	d := b.now - n.since
+	from := n.since
 	n.since = b.now
-	if d == 0 || n.obj == nil {
+	if n.obj == nil {
 		return
 	}
-	for i := range n.alloc {
-		n.row.cell(i, Capacity).add(n.alloc[i], d)
-	}
-	for i, over := range n.over {
-		if over > 0 {
-			n.row.cell(i, Overcommitted).add(over, d)
+	for bucket, d := range b.edges.divide(from, b.now) {
+		for i := range n.alloc {
+			n.row.cell(bucket, i, Capacity).add(n.alloc[i], d)
 		}
-		if n.down {
-			n.row.cell(i, Unavailable).add(n.free[i], d)
+		for i, over := range n.over {
+			if over > 0 {
+				n.row.cell(bucket, i, Overcommitted).add(over, d)
+			}
+			if n.down {
+				n.row.cell(bucket, i, Unavailable).add(n.free[i], d)
+			}
 		}
 	}
 }
@@ -268,30 +270,22 @@ func (b *book) endRun(r *run) {
 
 // fold books the time of a run so far.
 func (b *book) fold(r *run) {
-	d := b.now - r.since
+	from := r.since
 	r.since = b.now
-	if d == 0 {
+	if from == b.now {
 		return
 	}
 	if r.partial {
-		enter(r.row, r.amounts, d, Incomplete)
+		b.edges.enter(piece{r.row, r.amounts, from, b.now}, Incomplete)
 		return
 	}
 	pieces := b.held[r.uid]
-	if n := len(pieces); n > 0 && pieces[n-1].row == r.row && &pieces[n-1].amounts[0] == &r.amounts[0] {
-		pieces[n-1].length += d
+	if n := len(pieces); n > 0 && pieces[n-1].until == from && pieces[n-1].row == r.row &&
+		&pieces[n-1].amounts[0] == &r.amounts[0] {
+		pieces[n-1].until = b.now
 		return
 	}
-	b.held[r.uid] = append(pieces, piece{r.row, r.amounts, d})
-}
-
-// enter books amounts for a duration.
-func enter(to *row, amounts []int64, d eventlog.Time, c Column) {
-	for i, amount := range amounts {
-		if amount > 0 {
-			to.cell(i, c).add(amount, d)
-		}
-	}
+	b.held[r.uid] = append(pieces, piece{r.row, r.amounts, from, b.now})
 }
 
 // judge finds out whether a run is of an incomplete gang.

@@ -73,7 +73,7 @@ func (p *parts) run(ctx context.Context) ([]closed, error) {
 		out[i] = part.closed
 		// any order: each is booked by itself
 		for uid, as := range part.closed.fates {
-			resolve(held, uid, as)
+			resolve(held, uid, as, p.o.Edges)
 		}
 		// any order: pods are independent
 		for uid, pieces := range part.closed.held {
@@ -176,7 +176,7 @@ func (p *parts) book(ctx context.Context, x *part) error {
 	if x.after == p.o.After {
 		start = p.o.Start
 	}
-	x.book = newBook(m, p.o.By)
+	x.book = newBook(m, p.o.By, p.o.Edges)
 	x.book.begin(start, decisions)
 	for e, err := range log.Entries(ctx, history.Query{From: x.after + 1, To: history.Bound{Seq: x.last}}) {
 		if epoch, ok := e.Payload.(*eventlog.EpochStarted); ok && err == nil {
@@ -261,7 +261,7 @@ func (p *parts) follow(ctx context.Context, x *part, held map[types.UID][]piece)
 		}
 		b.noteEnds(e)
 		for _, end := range b.ended {
-			resolve(held, end.uid, end.as)
+			resolve(held, end.uid, end.as, p.o.Edges)
 		}
 		b.ended = b.ended[:0]
 		if d, ok := e.Payload.(*eventlog.Decision); ok {
@@ -274,7 +274,7 @@ func (p *parts) follow(ctx context.Context, x *part, held map[types.UID][]piece)
 	}
 	// any order: each is booked by itself
 	for uid := range held {
-		resolve(held, uid, b.lastFate(uid))
+		resolve(held, uid, b.lastFate(uid), p.o.Edges)
 	}
 	return nil
 }

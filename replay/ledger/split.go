@@ -81,12 +81,17 @@ func (s *splits) pass(d eventlog.Time) {
 	}
 }
 
-// drop books all and forgets all splits.
-func (s *splits) drop() {
+// flush books all.
+func (s *splits) flush() {
 	// any order: each is booked by itself
 	for _, x := range s.byKey {
 		x.flushAll()
 	}
+}
+
+// drop books all and forgets all splits.
+func (s *splits) drop() {
+	s.flush()
 	clear(s.byKey)
 	s.charge = nil
 	s.stride = len(s.b.resources)
@@ -148,7 +153,7 @@ func (x *split) flushAll() {
 // flush books the shares of a node.
 func (x *split) flush(i int) {
 	stride := x.b.splits.stride
-	to := x.b.nodes[i].row
+	to, bucket := x.b.nodes[i].row, x.b.bucket
 	for res := range stride {
 		s := &x.shares[i*stride+res]
 		d := x.clock[res] - s.since
@@ -157,13 +162,13 @@ func (x *split) flush(i int) {
 			continue
 		}
 		if s.amount > 0 {
-			to.cell(res, s.cause).add(s.amount, d)
+			to.cell(bucket, res, s.cause).add(s.amount, d)
 		}
 		if s.reserved > 0 {
-			to.cell(res, IdleReserved).add(s.reserved, d)
+			to.cell(bucket, res, IdleReserved).add(s.reserved, d)
 		}
 		if s.left > 0 {
-			to.cell(res, IdleFragmented).add(s.left, d)
+			to.cell(bucket, res, IdleFragmented).add(s.left, d)
 		}
 	}
 }

@@ -84,13 +84,12 @@ func (l *Ledger) writeRest(w io.Writer, name v1.ResourceName) error {
 	lines := []struct {
 		label string
 		sum   Sum
-	}{{"held", l.Total.SumOf(name, Held()...)}, {"held beyond it", l.Total.Sum(name, Overcommitted)},
-		{"on nodes that were not ready", l.Total.Sum(name, Unavailable)}}
-	for _, c := range Idle() {
+	}{{"held", l.Total.SumOf(name, Held()...)}, {"held beyond it", l.Total.Sum(name, Overcommitted)}}
+	for _, c := range NotHeld() {
 		lines = append(lines, struct {
 			label string
 			sum   Sum
-		}{idleLabels[c], l.Total.Sum(name, c)})
+		}{c.Label(), l.Total.Sum(name, c)})
 	}
 	capacity := l.Total.Sum(name, Capacity)
 	for _, line := range lines {
@@ -107,8 +106,12 @@ func (l *Ledger) writeRest(w io.Writer, name v1.ResourceName) error {
 	return t.Flush()
 }
 
-var idleLabels = map[Column]string{
-	IdleNobody: "idle, nobody waited for it", IdleCordoned: "idle, cordoned", IdleTainted: "idle, tainted",
+// Label is the name of a column of NotHeld, for people.
+func (c Column) Label() string { return labels[c] }
+
+var labels = map[Column]string{
+	Unavailable: "on nodes that were not ready",
+	IdleNobody:  "idle, nobody waited for it", IdleCordoned: "idle, cordoned", IdleTainted: "idle, tainted",
 	IdleNotSelected: "idle, not selected", IdleOtherDomain: "idle, in another domain",
 	IdleReserved: "idle, reserved for others", IdleFragmented: "idle, fragmented",
 	IdleLacksOther: "idle, node lacks another resource", IdleUsable: "idle, usable",

@@ -5,7 +5,7 @@
 //   - Account: the running counts and sums of a simulation, and the Summary that they make at its end.
 //   - Times and Row: the times of a job's events (a group, or a pod of no group), as a line of CSV.
 //   - Timeline: utilisation, queue lengths and reservations over virtual time, bounded in memory.
-//   - Figure: a Timeline as a drawing of package sim/svgplot.
+//   - Figure: a Timeline as a drawing of package internal/svgplot.
 //
 // Time is an offset from the start of the simulation. All figures follow from the simulation's events, so the same run
 // gives the same report; only the scheduler's own speed (Summary.Measured) is measured.

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rollcall-sched/rollcall/sim/svgplot"
+	"github.com/rollcall-sched/rollcall/internal/svgplot"
 )
 
 // The heights of a plot's panels, in pixels.
@@ -28,8 +28,9 @@ func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure
 	f := svgplot.Figure{
 		Title:    title,
 		Subtitle: subtitle(queuePolicy, sum),
-		Since:    sum.Start.Format(time.RFC3339),
-		Span:     t.End().Seconds(),
+		Start:    sum.Start.UTC(),
+		Span:     t.End(),
+		Axis:     "virtual time, UTC",
 	}
 	shares := svgplot.Panel{Title: "Utilisation: what pods on nodes request of what nodes offer", Share: true,
 		Height: shareHeight}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
-	"github.com/rollcall-sched/rollcall/sim/svgplot"
+	"github.com/rollcall-sched/rollcall/internal/svgplot"
 )
 
 // growth is "bench curve".

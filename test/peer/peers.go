@@ -17,7 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
-	"github.com/rollcall-sched/rollcall/sim/svgplot"
+	"github.com/rollcall-sched/rollcall/internal/svgplot"
 )
 
 // comparison is "bench peer".
@@ -184,7 +184,7 @@ func (c *comparison) keep(outcomes []outcome, rounds int) error {
 	}
 	if c.chart != "" {
 		if err := draw(c.chart,
-			func(w io.Writer) error { return svgplot.WriteBars(w, bars(outcomes, rounds)) }); err != nil {
+			func(w io.Writer) error { return svgplot.WriteDots(w, dots(outcomes, rounds)) }); err != nil {
 			return err
 		}
 	}
@@ -370,13 +370,14 @@ func times(middle, lowest, highest float64) string {
 	return fmt.Sprintf("%.1f (%.1f–%.1f)", middle, lowest, highest)
 }
 
-// bars are the medians as a chart.
-func bars(outcomes []outcome, rounds int) svgplot.Bars {
-	out := svgplot.Bars{
+// dots are the medians as a chart.
+func dots(outcomes []outcome, rounds int) svgplot.Dots {
+	out := svgplot.Dots{
 		Title: "Pods scheduled per second",
 		Subtitle: fmt.Sprintf(
 			"5,000 nodes unless said, 10,000 pods of one GPU, %d cores; %s; each mark is ten times the one before",
 			runtime.GOMAXPROCS(0), medians(rounds)),
+		Axis: "pods/s, logarithmic",
 	}
 	ran := func(who int) bool {
 		return slices.ContainsFunc(outcomes, func(o outcome) bool { return o.measured(who) })
@@ -388,12 +389,12 @@ func bars(outcomes []outcome, rounds int) svgplot.Bars {
 		}
 	}
 	for _, o := range outcomes {
-		g := svgplot.BarGroup{Name: o.name}
+		g := svgplot.DotGroup{Name: o.name}
 		for who := range drawn {
 			if !ran(who) {
 				continue
 			}
-			v := svgplot.BarValue{Value: o.of(who, podsPerSecond)}
+			v := svgplot.Dot{Value: o.of(who, podsPerSecond)}
 			v.Label = fmt.Sprintf("%.0f", v.Value)
 			if who == rollcall {
 				middle, _, _ := o.ratio(sampled, podsPerSecond)

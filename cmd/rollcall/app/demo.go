@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/svgplot"
 	"github.com/rollcall-sched/rollcall/internal/termwidth"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/sim"
-	"github.com/rollcall-sched/rollcall/sim/svgplot"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 

@@ -143,6 +143,7 @@ func (s site) commands(moved string) map[string]commandRow {
 		"events":              {decides, []string{s.log}},
 		"export":              {decides, []string{s.log}},
 		"get":                 {decides, []string{s.log, "pods"}},
+		"plot":                {decides, []string{s.log}},
 		"report":              {decides, []string{s.log}},
 		"audit loops":         {reads, []string{s.log}},
 		"audit victims":       {decides, []string{s.log}},

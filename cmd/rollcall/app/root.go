@@ -42,8 +42,8 @@ changed.`,
 	root.SetFlagErrorFunc(flagError)
 	registry := compiled.registry
 	root.AddCommand(newDemo(registry), newSimulate(registry), newRun(registry), newReplay(registry),
-		newExplain(registry), newGet(registry), newEvents(registry), newReport(registry), newDiff(registry),
-		newExport(registry), newAudit(registry), newLog(registry), newBench(), newVersion(compiled))
+		newExplain(registry), newGet(registry), newEvents(registry), newReport(registry), newPlot(registry),
+		newDiff(registry), newExport(registry), newAudit(registry), newLog(registry), newBench(), newVersion(compiled))
 	helpWithArgs(root)
 	clihelp.Install(root)
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/internal/headroom"
+	"github.com/rollcall-sched/rollcall/internal/svgplot"
 	"github.com/rollcall-sched/rollcall/kube/extender"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/simulate"
-	"github.com/rollcall-sched/rollcall/sim/svgplot"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 

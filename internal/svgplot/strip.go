@@ -12,20 +12,15 @@ const stripHeight = 2*barHeight + 14
 // maxBars is the largest number of bars that are drawn one by one. Beyond that, bars that touch each other become one.
 const maxBars = 400
 
-// strip draws the bars below y and returns where it ends.
-func (d *drawing) strip(y float64) float64 {
+// strip draws the bars.
+func (d *drawing) strip() {
 	s := d.f.Strip
-	d.text(left, y+headroom-10, "head", "", s.Title)
-	x := width - right
-	for _, part := range []struct{ name, class string }{{s.Taken, "taken"}, {s.Waiting, "waits"}} {
-		x = d.key(x, y+headroom-10, part.name, part.class)
-	}
-	y += headroom
-	d.instants("grid", y, y+stripHeight)
-	d.bars("waits", y+4, func(b Bar) (float64, float64) { return b.Made, b.From })
-	d.bars("taken", y+10+barHeight, func(b Bar) (float64, float64) { return b.From, b.Until })
-	d.rule("axis", left, y+stripHeight, width-right, y+stripHeight)
-	return y + stripHeight
+	d.title(s.Title, []key{{name: s.Waiting, class: "waits"}, {name: s.Taken, class: "taken"}})
+	d.instants("grid", d.y, d.y+stripHeight)
+	d.bars("waits", d.y+4, func(b Bar) (float64, float64) { return b.Made, b.From })
+	d.bars("taken", d.y+10+barHeight, func(b Bar) (float64, float64) { return b.From, b.Until })
+	d.y += stripHeight
+	d.rule("axis", d.left, d.y, width-margin, d.y)
 }
 
 // extent is a bar's place on the time axis.
@@ -38,7 +33,7 @@ type extent struct {
 func (d *drawing) bars(class string, y float64, part func(Bar) (from, to float64)) {
 	var all []extent
 	for _, b := range d.f.Strip.Bars {
-		if from, to := part(b); to >= from && from <= d.f.Span {
+		if from, to := part(b); to >= from && from <= d.f.Span.Seconds() {
 			all = append(all, extent{d.x(from), d.x(to), b.Label})
 		}
 	}
