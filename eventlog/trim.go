@@ -267,3 +267,20 @@ func (p *keepPlan) pickClean(dst, src reflect.Value) {
 		dst.Set(list)
 	}
 }
+
+// KeptPaths returns the paths, in the JSON form, of the fields of a resource's objects that a log has, each with
+// everything below it; {a,b} in a path means a and b. Elements of lists have no step of their own. A reader of large
+// files need not decode other fields.
+func KeptPaths(res Resource) (paths []string) {
+	for _, f := range keptOfAll {
+		paths = append(paths, f.path)
+	}
+	for _, rows := range keptFields {
+		for _, f := range rows.fields {
+			if rows.resource == res {
+				paths = append(paths, f.path)
+			}
+		}
+	}
+	return paths
+}

@@ -2,7 +2,8 @@
 // snapshots. A name is a path or a URL:
 //
 //	jobs.log, /var/lib/rollcall/jobs.log, file:///var/lib/rollcall/jobs.log
-//	               the directory of a log, or a bundle, which is one file
+//	               the directory of a log, or a bundle, which is one file, or a dump of a cluster
+//	-              a dump, read from the standard input
 //	nats://host:4222/NAME, tls://host:4222/NAME
 //	               a log in a stream of NATS JetStream; package jetstream describes such names in full. It
 //	               has no files; its snapshots are objects in the bucket beside the stream
@@ -11,6 +12,9 @@
 // to the last entry that the writer sends (package localapi), or the last sealed one if it sends none. A Source knows
 // the first entry from which the state is known (Base), and restores states from snapshots. It adds advice to the
 // errors of reading. Reading never changes a log.
+//
+// Package dump makes a log in memory of a dump, which others have written about a cluster. A Source of a dump has no
+// snapshots and no index.
 //
 // For writing, Create and Continue return a Kept log. It is served to readers beside this process until it is closed.
 // Continue refuses a log that has lost its end: a snapshot shows that there were more entries.

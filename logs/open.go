@@ -7,6 +7,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/kube/dump"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
@@ -21,6 +22,8 @@ type Options struct {
 	Registry framework.Registry
 	// Report, if not nil, gets notes for a person that are no errors, a sentence at a time.
 	Report func(message string)
+	// Dump says how dumps are read. Its notes and its progress go to Report and Progress.
+	Dump dump.Options
 	// Progress, if not nil, gets the progress of long work now and then.
 	Progress Progress
 }
@@ -41,15 +44,15 @@ func (o *Options) progress(work string, at, last uint64) {
 	}
 }
 
-// Open opens an existing log or a bundle. If a scheduler is writing to the log, Open reads up to the present last
-// entry, or up to the last sealed one if the scheduler does not answer. Report gets that entry. When ctx ends, so does
-// reading from the scheduler.
+// Open opens an existing log, a bundle or a dump. If a scheduler is writing to the log, Open reads up to the present
+// last entry, or up to the last sealed one if the scheduler does not answer. Report gets that entry. When ctx ends, so
+// does reading from the scheduler.
 //
 // A bundle is checked from end to end. The last archived segment of a log is checked as well: damage there is an
 // error.
 func (o Options) Open(ctx context.Context, name string) (*Source, error) {
 	s, err := o.OpenUnexamined(ctx, name)
-	if err != nil || s.IsBundle() {
+	if err != nil || s.IsBundle() || s.Dumped != nil {
 		return s, err
 	}
 	if err := errors.Join(s.damagedArchive(), s.reportWriter()); err != nil {
@@ -76,6 +79,12 @@ func (o Options) OpenUnexamined(ctx context.Context, name string) (*Source, erro
 			return nil, err
 		}
 		s.reader, s.bundle, store = b, b, bundled{b}
+	} else if dump.Is(path) {
+		d, err := o.openDump(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		s.reader, s.Dumped, store = d, d, noSnapshots{}
 	} else if err := s.openDirectory(ctx); err != nil {
 		return nil, err
 	}

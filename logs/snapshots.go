@@ -189,6 +189,9 @@ func (s *Source) MayTakeSnapshots() error {
 	if s.IsBundle() {
 		return Refuse("%s is a bundle: make a log of it with rollcall log import", s.path)
 	}
+	if s.Dumped != nil {
+		return Refuse("%s is a dump: a log that is kept is made by rollcall run", s.path)
+	}
 	if s.live {
 		return errors.New("the log is being written to: its writer writes snapshots, too")
 	}

@@ -12,14 +12,18 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/localapi"
+	"github.com/rollcall-sched/rollcall/kube/dump"
 	"github.com/rollcall-sched/rollcall/logs/bundle"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// A Source is a log or a bundle that is open for reading, with its snapshots. It ends with the entry that was last
-// when it was opened. The methods that only read entries are safe for concurrent use.
+// A Source is a log, a bundle or a dump that is open for reading, with its snapshots. It ends with the entry that was
+// last when it was opened. The methods that only read entries are safe for concurrent use.
 type Source struct {
 	reader
+	// Dumped is the dump that the log was made of; nil for a log that somebody has recorded.
+	Dumped *dump.Dump
+
 	path      string
 	opts      Options
 	snapshots snapshot.Series
@@ -71,6 +75,9 @@ func (s *Source) Size() (Size, error) {
 	if s.stream != nil {
 		messages, bytes, err := s.stream.Size(context.Background())
 		return Size{int(messages), int64(bytes), s.First()}, err
+	}
+	if s.Dumped != nil {
+		return Size{First: s.First()}, nil
 	}
 	info, err := os.Stat(s.path)
 	if err != nil {

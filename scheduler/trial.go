@@ -63,9 +63,13 @@ func (t *Trials) Next(uid types.UID) (*Trial, error) {
 	return t.last, nil
 }
 
+// stateBytes is about the size of an encoded state for each pod. With a buffer of that size a large state is not
+// copied while it grows.
+const stateBytes = 768
+
 // copyForTrial returns a Machine with the same state. It records no events, and asks no HTTP extenders.
 func copyForTrial(m *Machine) (*Machine, error) {
-	state, err := m.AppendState(nil)
+	state, err := m.AppendState(make([]byte, 0, stateBytes*(m.cluster.Pods().Len()+1)))
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,8 @@ var rooms = []room{
 	{dir: "internal/termwidth/clihelp", floor: 7},
 	{dir: "internal/termwidth/pty", floor: side, testSupport: true},
 	{dir: "kube/client", floor: 6},
+	{dir: "kube/dump", floor: 6},
+	{dir: "kube/dump/dumptest", floor: 0, testSupport: true},
 	{dir: "kube/extender", floor: 6},
 	{dir: "kube/lease", floor: 6},
 	{dir: "kube/serving", floor: 6},

@@ -70,6 +70,9 @@ func explainGroup(r *reading, scan *groupScan) (*answer.Group, error) {
 		return nil, err
 	}
 	x := groupExplanation(scan, rerun, gang)
+	if x.Undecided = rerun.undecided(); x.Undecided != "" {
+		x.Queue = nil
+	}
 	return x, rerun.failed
 }
 

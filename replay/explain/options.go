@@ -1,7 +1,10 @@
 package explain
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
@@ -16,6 +19,8 @@ type Options struct {
 	RunnersUp int
 	// Trace adds, to each decision of a pod that is explained, all that its cycle showed for every node and plugin.
 	Trace bool
+	// Placing returns the known facts about a pod's way to its node, in a log without decisions; nil for none.
+	Placing func(uid types.UID) *answer.Placing
 	// recent replaces recentNames, unless it is 0.
 	recent uint64
 }

@@ -43,7 +43,8 @@ func Overview(ctx context.Context, log *history.Log, opts Options) (*answer.Over
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{m: m, survey: NewSurvey(m), x: &answer.Overview{Findings: []answer.Finding{}}}
+	o := &overview{m: m, survey: NewSurveyOf(log, m), x: &answer.Overview{Findings: []answer.Finding{}}}
+	o.x.Undecided = log.Undecided()
 	o.x.At, o.x.Pods = o.survey.At(), m.Cluster().Pods().Len()
 	if base > 0 {
 		o.x.KnownFrom = base + 1

@@ -122,6 +122,7 @@ func explainPod(r *reading, scan *podScan) (*answer.Pod, error) {
 		return nil, err
 	}
 	x := podExplanation(scan, rerun, gang)
+	addUndecided(x, scan, rerun)
 	if r.opts.Trace {
 		x.Untraced = untraced(x)
 	}

@@ -39,7 +39,7 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 	if ofAnAttempt(code) {
 		addShortfall(x, r, g, f)
 	}
-	if ofAnAttempt(code) || code == answer.WaitsForOthers && f != nil {
+	if r.asked(code) || code == answer.WaitsForOthers && f != nil {
 		if t := r.trialOf(h.entityIn(m)); t != nil {
 			x.Now = t.answer(g)
 		}
@@ -50,6 +50,7 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 	}
 	x.Blocks = blocksFor(m, h.entityIn(m))
 	h.addWait(x, m, g, f, q)
+	r.asOthersDecide(x)
 	sayIfItNeverFits(x)
 	addLimits(x, r, g)
 	h.say(x, r, g, f)

@@ -61,12 +61,13 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 		reason.Since, reason.Failed, reason.Member = s.failedSince, &s.failedAt, x.Pod
 		addRefusals(reason, r.explained(s.last))
 	}
-	if ofAnAttempt(reason.Code) {
+	if r.asked(reason.Code) {
 		if t := r.trialOf(m.Queue().Find(s.uid)); t != nil {
 			reason.Now = t.answer(nil)
 			addUnmatched(reason, r, p)
 		}
 	}
+	r.asOthersDecide(reason)
 	reason.Reserved = reservedFor(m, m.Queue().Find(s.uid))
 	if reason.Reserved == nil {
 		reason.ReservationEnded = s.unreserved

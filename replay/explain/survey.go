@@ -16,6 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/phrase"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -31,6 +32,20 @@ type Survey struct {
 	tried  map[queue.Key]*verdict
 	offers map[v1.ResourceName]offer
 	failed error // the first trial that could not be made
+
+	undecided bool // nobody decides in the log: what waits in turn is tried as well
+}
+
+// NewSurveyOf returns a Survey of a state of a log.
+func NewSurveyOf(log *history.Log, m *scheduler.Machine) *Survey {
+	s := NewSurvey(m)
+	s.undecided = log.Undecided() != ""
+	return s
+}
+
+// asked is as rerun.asked.
+func (s *Survey) asked(code answer.Code) bool {
+	return ofAnAttempt(code) || code == answer.InTurn && s.undecided
 }
 
 // NewSurvey returns a Survey of a state.
@@ -127,7 +142,7 @@ func (s *Survey) Gang(g *cluster.Group) (stage string, x *answer.Standing) {
 	place := s.place(e)
 	h.addWait(reason, m, g, nil, place)
 	x = &answer.Standing{Code: code, NextRetry: reason.NextRetry}
-	if ofAnAttempt(code) {
+	if s.asked(code) {
 		s.addVerdict(x, s.try(e), g, s.neverGang(g))
 	} else {
 		x.Why = h.predicateOf(reason, s.r, g, nil)
@@ -153,7 +168,7 @@ func (s *Survey) Pod(p *cluster.Pod) *answer.Standing {
 	x.Reason = reason
 	out := &answer.Standing{Code: code}
 	switch {
-	case ofAnAttempt(code):
+	case s.asked(code):
 		out.NextRetry = answer.NextRetry{At: x.Queue.RetryAt, Words: x.Queue.NextRetry}
 		s.addVerdict(out, s.try(e), nil, s.neverPod(p))
 		return out
@@ -180,13 +195,18 @@ func (s *Survey) Pod(p *cluster.Pod) *answer.Standing {
 // addVerdict adds the result of a trial of the gang, or of a pod of no gang if g is nil. never says why no end of other
 // pods helps; it is "" if that is not so.
 func (s *Survey) addVerdict(x *answer.Standing, v *verdict, g *cluster.Group, never string) {
+	if s.undecided {
+		x.NextRetry = answer.NextRetry{Words: othersTurn}
+	}
 	if v == nil {
 		x.Code, x.Why = answer.FailedBefore, "its last attempt failed; it is tried "+x.NextRetry.Words
 		return
 	}
 	x.Evicts = v.evicted
 	if v.fits(g) {
-		x.Code, x.Fits = answer.FailedBefore, true
+		if x.Fits = true; !s.undecided {
+			x.Code = answer.FailedBefore
+		}
 		x.Why = "a node would take it now"
 		if g != nil {
 			x.Why = fmt.Sprintf("would find nodes now for %s", phrase.Count(int64(v.found), "member", "members"))
@@ -364,6 +384,9 @@ func (s *Survey) addFacts(x *answer.Pending, e *queue.Entity, pods []*cluster.Po
 	x.Needs = needsOf(pods, members)
 	if e == nil {
 		return
+	}
+	if s.undecided {
+		return // its scheduler has a queue of its own
 	}
 	x.Position, x.State, x.Attempts = s.places[e.Key()], e.State().String(), e.Attempts()
 	if e.State() == queue.Active {

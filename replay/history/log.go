@@ -26,6 +26,10 @@ type Options struct {
 	Keep int
 	// Progress is called now and then with the last entry read; nil is not called.
 	Progress func(seq uint64)
+	// Undecided is a sentence that says what the log does not know, if it is of a cluster that others schedule, and has
+	// no decisions. Answers about what waits are then attempts at the point in question, and have the sentence. "" is a
+	// log with decisions.
+	Undecided string
 	// Jump is over how many entries a visit rather restores a snapshot than applies them; 0 means 40,000. With 5,000
 	// nodes and 40,000 pods, restoring takes as long as applying twice as many. With fewer it pays earlier.
 	Jump uint64
@@ -80,6 +84,9 @@ func (l *Log) damageAt(ctx context.Context, seq uint64) error {
 	}
 	return nil
 }
+
+// Undecided returns the sentence of Options.Undecided.
+func (l *Log) Undecided() string { return l.opts.Undecided }
 
 // Base returns the entry after which the first state is known, 0 for the empty state before entry 1.
 func (l *Log) Base() (uint64, error) { return l.source.Base() }

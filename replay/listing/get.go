@@ -92,12 +92,15 @@ func Get(ctx context.Context, log *history.Log, name string, opts Options) (*Lis
 	if err != nil {
 		return nil, err
 	}
-	q := &question{ctx: ctx, log: log, opts: opts, m: m, survey: explain.NewSurvey(m), found: map[string]bool{}}
+	q := &question{ctx: ctx, log: log, opts: opts, m: m, survey: explain.NewSurveyOf(log, m), found: map[string]bool{}}
 	list, err := k.list(q)
 	if err != nil {
 		return nil, err
 	}
 	list.Name, list.At = k.name, q.survey.At()
+	if list.Undecided = log.Undecided(); list.Undecided != "" {
+		list.notes = append(list.notes, list.Undecided)
+	}
 	return list, q.missing(k.name)
 }
 

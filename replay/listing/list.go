@@ -19,6 +19,8 @@ type List struct {
 	// Name is the name of the list, At the entry after which it is so.
 	Name string       `json:"list"`
 	At   answer.Point `json:"at"`
+	// Undecided says what a log without decisions does not know; "" for a log with decisions.
+	Undecided string `json:"undecided,omitempty"`
 	// Items are the rows: a slice of answer.Pending, Queued, Gang, Node or Pod.
 	Items any `json:"items"`
 

@@ -55,7 +55,7 @@ var eventFormats = []string{"text", "json", "csv"}
 func newEvents(registry framework.Registry) *cobra.Command {
 	l := eventList{reading: reading{registry: registry}}
 	cmd := &cobra.Command{
-		Use:   "events LOG|BUNDLE",
+		Use:   "events LOG|BUNDLE|DUMP",
 		Short: "Print what happened: one line for each event of a log",
 		Long:  eventsHelp,
 		Example: `  rollcall events jobs.db --from 13:25 --until 13:40

@@ -55,6 +55,9 @@ too.
 With -o json, a pending pod or gang has a "reason" with a code: docs/GANGS.md
 has the table.
 
+Of a dump ("rollcall dump --help") the answer is of one instant: what waits is
+tried there, and nothing is claimed about decisions of others.
+
 Of a log with an index only the entries are read that the answer needs: damage
 in the midst of the log is not found then. "rollcall log verify" finds it.
 
@@ -65,7 +68,7 @@ history is known.`
 
 func newExplain(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain LOG|BUNDLE [pod|gang|node|eviction NAME]",
+		Use:   "explain LOG|BUNDLE|DUMP [pod|gang|node|eviction NAME]",
 		Short: "Explain a pod, a gang, a node or an eviction, or say what is wrong",
 		Long:  explainHelp,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
@@ -73,6 +76,7 @@ func newExplain(registry framework.Registry) *cobra.Command {
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json
   rollcall explain jobs.db pod default/job-17-0 --trace --nodes node-3,node-9
   rollcall explain jobs.db node gpu-7
+  kubectl get nodes,pods -A -o json | rollcall explain - pod ml/train-0
   rollcall explain jobs.db eviction default/job-17-0
   rollcall explain jobs.db --at 14:03`,
 	}
@@ -118,6 +122,7 @@ func newExplain(registry framework.Registry) *cobra.Command {
 	}
 	out.register(cmd)
 	from.register(cmd)
+	from.registerConfig(cmd)
 	cmd.Flags().Var(&at, "at", "the point in question: an `entry`'s number, a time such as 2026-01-03T14:03:00Z, "+
 		"\"2026-01-03 14:03\" or 14:03 (UTC), or -5m for five minutes before the log's end; default: the log's end")
 	cmd.Flags().IntVar(
@@ -251,8 +256,12 @@ func explainOne(
 		return err
 	}
 	past := history.New(log.Source, history.Options{
-		Progress: func(seq uint64) { log.shown.show("entry %d", seq) },
+		Progress:  func(seq uint64) { log.shown.show("entry %d", seq) },
+		Undecided: log.undecided(),
 	})
+	if log.Dumped != nil {
+		opts.Placing = log.placing
+	}
 	x, err := answerFor(cmd, past, namespace, name, opts)
 	log.shown.done()
 	if err != nil {
@@ -261,7 +270,13 @@ func explainOne(
 	if opts.AtTime != 0 {
 		log.ReportMoment(&at, opts.AtTime, eventlog.Entry{Seq: x.at.Seq, Time: eventlog.Time(x.at.Time)})
 	}
-	return out.write(cmd.OutOrStdout(), x.answer, x.write)
+	return out.write(cmd.OutOrStdout(), x.answer, func(w io.Writer) error {
+		if err := x.write(w); err != nil || past.Undecided() == "" {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "\n%s\n", past.Undecided())
+		return err
+	})
 }
 
 // parseTarget splits namespace/name; a name alone is in the namespace default.

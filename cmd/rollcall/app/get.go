@@ -48,7 +48,7 @@ var listFormats = []string{"text", "wide", "json", "csv"}
 func newGet(registry framework.Registry) *cobra.Command {
 	g := getting{reading: reading{registry: registry}, format: "text"}
 	cmd := &cobra.Command{
-		Use:   "get LOG|BUNDLE pending|queue|gangs|nodes|pods [NAME...]",
+		Use:   "get LOG|BUNDLE|DUMP pending|queue|gangs|nodes|pods [NAME...]",
 		Short: "List what was pending, the queue, gangs, nodes or pods at a point of a log",
 		Long:  getHelp,
 		Example: `  rollcall get jobs.db pending --at 14:00
@@ -72,6 +72,7 @@ func newGet(registry framework.Registry) *cobra.Command {
 	f.Var(&g.at, "at", "the point in question: an `entry`'s number, a time such as 2026-01-03T14:03:00Z, "+
 		"\"2026-01-03 14:03\" or 14:03 (UTC), or -5m for five minutes before the log's end; default: the log's end")
 	g.reading.register(cmd)
+	g.reading.registerConfig(cmd)
 	return cmd
 }
 
@@ -97,7 +98,8 @@ func (g *getting) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	past := history.New(log.Source, history.Options{
-		Progress: func(seq uint64) { log.shown.show("entry %d", seq) },
+		Progress:  func(seq uint64) { log.shown.show("entry %d", seq) },
+		Undecided: log.undecided(),
 	})
 	list, err := listing.Get(cmd.Context(), past, kind, g.opts)
 	log.shown.done()

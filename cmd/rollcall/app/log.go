@@ -35,7 +35,7 @@ func newLogCat(registry framework.Registry) *cobra.Command {
 	open := reading{registry: registry}
 	var from, to history.Moment
 	cmd := &cobra.Command{
-		Use:   "cat LOG|BUNDLE",
+		Use:   "cat LOG|BUNDLE|DUMP",
 		Short: "Print a log's entries, one JSON object a line",
 		Long: `Prints each entry as a JSON object in one line. Entries have the UIDs of pods;
 the names are added beside them: victimPods, rejectedPods and allowedPods beside

@@ -140,6 +140,7 @@ func (s site) commands(moved string) map[string]commandRow {
 		"log keygen":          {needs: nothing},
 		"log verify-segments": {needs: nothing},
 		"diff":                {decides, []string{s.log, s.log}},
+		"dump":                {needs: nothing},
 		"events":              {decides, []string{s.log}},
 		"export":              {decides, []string{s.log}},
 		"get":                 {decides, []string{s.log, "pods"}},

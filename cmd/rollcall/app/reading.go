@@ -3,23 +3,38 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/kube/dump"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
 // reading holds the flags for opening a log to read it.
 type reading struct {
 	registry framework.Registry // the plugins of the program
 	archives []string           // directories with archived segments, beside the ones that the log names
+	says     bool               // the answer itself says what a dump does not know
+	config   string             // the configuration for evaluations on a dump; "" for the default one
 }
 
 func (r *reading) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&r.archives, "archive", nil, "a directory with archived segments of the log, "+
 		"to be searched before those where they were archived; may be given more than once")
 	_ = cmd.MarkFlagDirname("archive")
+}
+
+// registerConfig adds the flag for commands that evaluate what waits. Their answers say what a dump does not know.
+func (r *reading) registerConfig(cmd *cobra.Command) {
+	r.says = true
+	cmd.Flags().StringVar(&r.config, "config", "", "of a dump: the KubeSchedulerConfiguration `file` to try pending "+
+		"pods with; default: kube-scheduler's plugins and gang scheduling, for every scheduler that pods name")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 }
 
 // options returns the options with which packages open the log. They show their messages on stderr, and progress by p.
@@ -46,10 +61,28 @@ type source struct {
 	shown *progress
 }
 
-// open opens a log or a bundle for a command, by its path or URL.
+// open opens a log, a bundle or a dump for a command, by its path or URL.
 func (r reading) open(cmd *cobra.Command, name string) (*source, error) {
 	p := newProgress(cmd.ErrOrStderr())
-	return openWith(cmd.Context(), name, r.options(p), p)
+	opts := r.options(p)
+	opts.Dump = dump.Options{Stdin: cmd.InOrStdin(), Now: time.Now}
+	if r.config != "" {
+		cfg, err := loadConfig(r.registry, r.config, queuePolicy{}, framework.LiveOptions{Note: p.note})
+		if err == nil {
+			opts.Dump.Config, err = framework.EncodeConfig(cfg)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	log, err := openWith(cmd.Context(), name, opts, p)
+	if err == nil && r.config != "" && log.Dumped == nil {
+		return nil, errors.Join(usageError{fmt.Errorf("--config is for a dump: %s has its own", name)}, log.Close())
+	}
+	if err == nil && log.Dumped != nil && !r.says {
+		p.note(log.undecided())
+	}
+	return log, err
 }
 
 // openWith opens a log or a bundle with options that p shows the progress of.
@@ -60,6 +93,27 @@ func openWith(ctx context.Context, name string, opts logs.Options, p *progress) 
 		return nil, err
 	}
 	return &source{s, p}, nil
+}
+
+// undecided says what a dump cannot know; "" for a log.
+func (s *source) undecided() string {
+	if s.Dumped == nil {
+		return ""
+	}
+	return s.Dumped.Sentence()
+}
+
+// placing returns the facts in a dump about a pod's way to its node; nil for none.
+func (s *source) placing(uid types.UID) *answer.Placing {
+	p, ok := s.Dumped.Placing(uid)
+	if !ok {
+		return nil
+	}
+	x := &answer.Placing{By: p.By}
+	if !p.Since.IsZero() {
+		x.Since = answer.Instant(p.Since.UnixNano())
+	}
+	return x
 }
 
 // Close removes the line of progress, too.

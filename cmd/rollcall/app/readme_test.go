@@ -74,3 +74,29 @@ func TestReadmesCommandsWork(t *testing.T) {
 		t.Errorf("README has %d commands", ran)
 	}
 }
+
+// TestReadmesFirstCommandWorks runs the command in README's first ten lines, with a kubectl that prints
+// examples/cluster.json if it is asked for all namespaces in JSON.
+func TestReadmesFirstCommandWorks(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	must(t, err)
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	must(t, err)
+	command := ""
+	for _, line := range strings.SplitN(string(readme), "\n", 11)[:10] {
+		if strings.HasPrefix(line, "    kubectl get ") {
+			command = line
+		}
+	}
+	dir := t.TempDir()
+	kubectl := "#!/bin/sh\ncase \"$*\" in 'get '*' -A -o json') exec cat " + root +
+		"/examples/cluster.json;; esac\nexit 1\n"
+	must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700))
+	sh := exec.Command("sh", "-c", command)
+	sh.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := sh.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Pod ml/trainer-0 is pending: none of the 1 nodes takes it") &&
+		!strings.Contains(string(out), "Pod ml/trainer-0 is pending: the only node") {
+		t.Errorf("%q: %v\n%s", command, err, out)
+	}
+}

@@ -30,7 +30,7 @@ var reportFormats = []string{"text", "json", "csv"}
 func newReport(registry framework.Registry) *cobra.Command {
 	r := reporting{reading: reading{registry: registry}}
 	cmd := &cobra.Command{
-		Use:   "report LOG|BUNDLE",
+		Use:   "report LOG|BUNDLE|DUMP",
 		Short: "Report who held the resources, what was lost, what was idle and why",
 		Long: `Books the resource-time of a range of a log: for each group of pods what it
 held, and how much of that was useful, lost to preemption, lost to failures,

@@ -81,6 +81,9 @@ func TestScripts(t *testing.T) {
 			"victimof": victimof,
 			"wrong":    wrong,
 			"ledgered": ledgered,
+			// Dumps: dump.txt, dump_incident.txt.
+			"dumpof":      dumpOf,
+			"samereasons": sameReasons,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "queue-policies" {

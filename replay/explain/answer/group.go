@@ -36,6 +36,8 @@ type Group struct {
 	Ends Ends `json:"ends,omitzero"`
 	// Queue is its place in the queue; nil if it has none.
 	Queue *QueuePlace `json:"queue,omitempty"`
+	// Undecided is as Pod's.
+	Undecided string `json:"undecided,omitempty"`
 	// Reason is the reason why it, or a member beyond its minimum, is pending; nil if none is.
 	Reason *Reason `json:"reason,omitempty"`
 	// Together are the gangs that it is admitted together with; nil for none.

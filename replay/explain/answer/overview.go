@@ -5,6 +5,8 @@ type Overview struct {
 	At Point `json:"at"`
 	// KnownFrom is as Pod's.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
+	// Undecided is as Pod's.
+	Undecided string `json:"undecided,omitempty"`
 	// Nodes, Pods, PendingEntities and Gangs count the objects.
 	Nodes           int `json:"nodes"`
 	Pods            int `json:"pods"`

@@ -59,13 +59,30 @@ type Pod struct {
 	// Nominated is the node that is kept for it while it is Pending, because pods had to go for it or its gang.
 	Nominated string `json:"nominated,omitempty"`
 	PodLosses
-	// Untraced says, if a trace was asked for, why there is no decision that has one.
-	Untraced string `json:"untraced,omitempty"`
+	PodLimits
 	// Reason is the reason why it is pending, or why its gang is; nil if it is not.
 	Reason *Reason `json:"reason,omitempty"`
 
 	// Gang is the progress of the pod's gang; nil for a pod of no gang.
 	Gang *GangNumbers `json:"-"`
+}
+
+// PodLimits says what an answer about a pod lacks, and why.
+type PodLimits struct {
+	// Untraced says, if a trace was asked for, why there is no decision that has one.
+	Untraced string `json:"untraced,omitempty"`
+	// Undecided says what a log without decisions does not know; "" for a log with decisions. Placing says how the pod
+	// came to its node, as far as such a log tells.
+	Undecided string   `json:"undecided,omitempty"`
+	Placing   *Placing `json:"placing,omitempty"`
+}
+
+// Placing says how a pod came to its node, where somebody else has decided.
+type Placing struct {
+	// Since is the time; zero if it is not known.
+	Since Instant `json:"since,omitzero"`
+	// By is the user or the field manager that bound the pod; "" if it is not known.
+	By string `json:"by,omitempty"`
 }
 
 // PodLosses says why a pod lost its node, and which pods lost theirs for it.

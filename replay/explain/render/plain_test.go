@@ -23,7 +23,7 @@ func TestWordsOfOthersAreNoLinesOfAnAnswer(t *testing.T) {
 				Decision: decision}),
 			Group(&b, &answer.Group{Group: name, Stage: "Pending", LastFailure: decision}),
 			Composite(&b, &answer.Composite{Composite: name}),
-			Trace(&b, &answer.Pod{Pod: name, Untraced: name}, TracedNodes{}),
+			Trace(&b, &answer.Pod{Pod: name, PodLimits: answer.PodLimits{Untraced: name}}, TracedNodes{}),
 		} {
 			if err != nil {
 				t.Fatal(err)

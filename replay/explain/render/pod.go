@@ -186,11 +186,29 @@ func (p *page) trial(t *answer.Trial) {
 	}
 }
 
+// podPlacedByOthers says where a pod is that others have placed, and by whom as far as that is known.
+func podPlacedByOthers(p *answer.Pod) string {
+	text := "is on node " + p.Node
+	if p.Stage == "Gone" {
+		text = "was on node " + p.Node
+	}
+	if p.Placing != nil && p.Placing.Since != 0 {
+		text += fmt.Sprintf(" since %s", p.Placing.Since)
+	}
+	if p.Placing != nil && p.Placing.By != "" {
+		return text + ", bound by " + p.Placing.By
+	}
+	return fmt.Sprintf("%s; its scheduler is %s, and who bound it is not in the dump", text, p.SchedulerName)
+}
+
 // podPlaced says where and with which score.
 func podPlaced(p *answer.Pod) string {
 	d := p.Decision
 	if d == nil && p.Created.Seq == 0 {
 		return fmt.Sprintf("was on %s already before entry %d, with which what is known begins", p.Node, p.KnownFrom)
+	}
+	if d == nil && p.Undecided != "" {
+		return podPlacedByOthers(p)
 	}
 	if d == nil {
 		verb := "stands"
