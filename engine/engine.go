@@ -26,18 +26,20 @@ type Engine struct {
 	releases releases
 	settled  bool  // nothing was left to decide after the last step: the next input is marked with it
 	busy     bool  // the last step ended at Options.Decisions
+	records  bool  // the configuration says that others decide
 	failed   error // why the engine has stopped; nil while it works
 	closed   bool
 }
 
-// Open begins a new epoch. It takes the state from Options.Standby, or recovers it from the log and the newest trusted
+// Open begins a new epoch. With a configuration that says recording (framework.Config), the epoch has inputs only: no
+// Decision is made, and no effect is given out. Open takes the state from Options.Standby, or recovers it from the log and the newest trusted
 // snapshot. The epoch's first entry has the time now, or the log's last time if that is later. Effects that were
 // outstanding when the log ended come with the first Ready.
 //
 // The error is an *eventlog.DamagedError that wraps a *snapshot.LostError if there is a good snapshot of an entry that
 // the log lacks: nothing may be appended in place of the lost entries.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
-	e := &Engine{log: log, opts: opts}
+	e := &Engine{log: log, opts: opts, records: framework.LoggedRecording(opts.Config)}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))
 	if err := e.begin(ctx); err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
@@ -168,6 +170,9 @@ func (e *Engine) stopped() error {
 // between a Tick and its first Decision, and the engine that resumes it writes no second Tick.
 func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
 	if len(inputs) == 0 {
+		if e.records {
+			return nil
+		}
 		wake, ok := e.machine.Wake()
 		if ok && !wake.After(now) && (e.settled || wake.After(e.machine.Now().Std())) {
 			inputs = []eventlog.Payload{&eventlog.Tick{}}
@@ -183,6 +188,9 @@ func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.P
 func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) error {
 	if err := e.takeIn(now, inputs); err != nil {
 		return err
+	}
+	if e.records {
+		return e.hand() // it is never settled: what is left to decide, others decide
 	}
 	for made := 0; ; made++ {
 		if err := ctx.Err(); err != nil {
@@ -385,6 +393,9 @@ func (e *Engine) ready(seq uint64) (Ready, error) {
 	}
 	if e.opts.Release == WhenDecided {
 		durable = e.machine.Seq()
+	}
+	if e.records {
+		return r, nil
 	}
 	r.Effects, r.Withdrawals = e.releases.upTo(e.machine, durable), e.releases.withdrawals(e.machine)
 	if at, ok := e.machine.Wake(); ok {

@@ -54,6 +54,8 @@ type Config struct {
 	// PluginResources are the resources that plugins read besides the ones that scheduling reads, as
 	// eventlog.CompleteOwn returns them.
 	PluginResources []eventlog.OwnResource
+	// Recording says that others decide: inputs are logged, and nothing is decided.
+	Recording bool
 }
 
 // ReadOptions are options for reading a configuration.
@@ -104,6 +106,10 @@ func loadConfig(
 	if err != nil {
 		return nil, err
 	}
+	data, onlyRecords, err := cutRecording(data)
+	if err != nil {
+		return nil, err
+	}
 	maps.Copy(named, first)
 	decoder := scheme.Codecs.UniversalDeserializer() // strict; it neither sets defaults nor converts
 	obj, gvk, err := decoder.Decode(data, nil, nil)
@@ -122,7 +128,7 @@ func loadConfig(
 	if err != nil {
 		return nil, err
 	}
-	cfg.PluginResources = resources
+	cfg.PluginResources, cfg.Recording = resources, onlyRecords
 	return cfg, nil
 }
 
@@ -246,6 +252,7 @@ func EncodeConfig(cfg *Config) ([]byte, error) {
 	}
 	addFeatureGates(tree, cfg.FeatureGates)
 	addPluginResources(tree, cfg.PluginResources)
+	addRecording(tree, cfg.Recording)
 	out, err := json.Marshal(tree)
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)

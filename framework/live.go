@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,8 @@ type LiveOptions struct {
 	// FeatureGates override the gates of the file. If neither names gates.PopFromBackoffQ, it is on, as in
 	// kube-scheduler.
 	FeatureGates map[string]bool
+	// Recording says that nothing is decided: the configuration is that of the scheduler that is recorded.
+	Recording bool
 	// Note receives a message for each change to the file's settings, and for each setting without effect.
 	Note func(message string)
 }
@@ -26,23 +29,36 @@ type LiveOptions struct {
 func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	adapt := func(external *configv1.KubeSchedulerConfiguration) { o.adapt(external, name) }
 	cfg, err := loadConfig(data, o.FeatureGates, gates.WithPopFromBackoffQ, adapt)
+	if err == nil && cfg.Recording {
+		err = errors.New("recording: the log alone has this field: use rollcall record")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	cfg.Recording = o.Recording
 	return cfg, nil
 }
 
 // liveName is the default name of the scheduler. A scheduler of this name takes no pods from kube-scheduler.
 const liveName = "rollcall"
 
-// DefaultConfig returns the configuration of a scheduler named rollcall, for a cluster that has kube-scheduler.
+// DefaultConfig returns the configuration of a scheduler named rollcall, for a cluster that has kube-scheduler. Of a
+// recorder it is a configuration of kube-scheduler.
 func (o LiveOptions) DefaultConfig() (*Config, error) {
 	name := liveName
+	if o.Recording {
+		name = corev1.DefaultSchedulerName
+	}
 	external := &configv1.KubeSchedulerConfiguration{
 		Profiles: []configv1.KubeSchedulerProfile{{SchedulerName: &name}},
 	}
 	o.adapt(external, "")
-	return completeUnder(gates.WithPopFromBackoffQ(o.FeatureGates), external)
+	cfg, err := completeUnder(gates.WithPopFromBackoffQ(o.FeatureGates), external)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Recording = o.Recording
+	return cfg, nil
 }
 
 func (o LiveOptions) adapt(external *configv1.KubeSchedulerConfiguration, name string) {

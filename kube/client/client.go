@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -94,4 +95,22 @@ func JSON(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.AcceptContentTypes, c.ContentType = "application/json", "application/json"
 	return c
+}
+
+// ReadOnly returns config for clients that send no request but to get, list and watch: any other one is an error
+// before it is sent.
+func ReadOnly(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
+	return c
+}
+
+type readOnly struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (r readOnly) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet {
+		return nil, fmt.Errorf("%s %s: a recorder changes nothing", request.Method, request.URL.Path)
+	}
+	return r.next.RoundTrip(request)
 }

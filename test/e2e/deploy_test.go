@@ -144,7 +144,7 @@ func overlaysAreAccepted(t *testing.T, client dynamic.Interface, dry metav1.Crea
 	if err != nil {
 		t.Skip("kubectl is not installed: the base's files are checked without their overlays")
 	}
-	for _, overlay := range []string{"second-scheduler", "in-place-of-kube-scheduler", "jetstream"} {
+	for _, overlay := range []string{"second-scheduler", "in-place-of-kube-scheduler", "jetstream", "recorder"} {
 		out, err := exec.CommandContext(t.Context(), kubectl, "kustomize",
 			filepath.Join(manifests, "overlays", overlay)).Output()
 		if err != nil {

@@ -108,8 +108,23 @@ func TestTheChartHasTheRightsOfTheBase(t *testing.T) {
 		t.Fatal("the chart's ClusterRole has no rules")
 	}
 	var theirs, ours rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict([]byte("rules:\n"+rules), &theirs); err != nil {
+	reads, changes, found := strings.Cut(strings.TrimSuffix(rules, "{{- end }}\n"), "{{- if not .Values.recorder }}\n")
+	if !found {
+		t.Fatal("the rules of a recorder are not marked in the chart's ClusterRole")
+	}
+	var recorders rbacv1.ClusterRole
+	for rules, into := range map[string]*rbacv1.ClusterRole{reads + changes: &theirs, reads: &recorders} { // any order
+		if err := yaml.UnmarshalStrict([]byte("rules:\n"+rules), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var overlay rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(readFile(t, filepath.Join(manifests, "overlays/recorder/clusterrole.yaml")),
+		&overlay); err != nil {
 		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(recorders.Rules, overlay.Rules) {
+		t.Errorf("a recorder of the chart has other rules than the overlay:\n%+v\n%+v", recorders.Rules, overlay.Rules)
 	}
 	text := readFile(t, filepath.Join(manifests, "base/rbac/clusterrole.yaml"))
 	if err := yaml.UnmarshalStrict(text, &ours); err != nil {

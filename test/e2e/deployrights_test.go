@@ -184,9 +184,15 @@ func (w *installedWorld) tokenFor(namespace, name string) string {
 // schedule starts the scheduler and waits until it schedules.
 func (w *installedWorld) schedule(name string, args ...string) *cluster.Process {
 	w.Helper()
+	words := append(rollcallRun(w.T), "--log="+filepath.Join(w.c.Dir(), "log"), "--config="+w.config)
+	return w.process(name, append(words, args...)...)
+}
+
+// process starts a process of rollcall with the service account, and waits until it is ready.
+func (w *installedWorld) process(name string, words ...string) *cluster.Process {
+	w.Helper()
 	w.port = freePort(w.T)
-	command := append(rollcallRun(w.T), "--log="+filepath.Join(w.c.Dir(), "log"), "--config="+w.config,
-		"--kubeconfig="+w.kubeconfig, "--authentication-kubeconfig="+w.kubeconfig,
+	command := append(words, "--kubeconfig="+w.kubeconfig, "--authentication-kubeconfig="+w.kubeconfig,
 		"--authorization-kubeconfig="+w.kubeconfig, fmt.Sprintf("--secure-port=%d", w.port))
 	ready := func(ctx context.Context) error {
 		status, text, err := w.get(ctx, "/readyz", "")
@@ -195,7 +201,7 @@ func (w *installedWorld) schedule(name string, args ...string) *cluster.Process 
 		}
 		return err
 	}
-	p := cluster.NewProcess(name, filepath.Join(w.c.Dir(), name), append(command, args...), nil, ready)
+	p := cluster.NewProcess(name, filepath.Join(w.c.Dir(), name), command, nil, ready)
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	if err := p.Start(ctx); err != nil {

@@ -133,6 +133,7 @@ func (s site) commands(moved string) map[string]commandRow {
 		"log checkpoint": {reads, []string{s.log, "--key", s.file("key")}},
 		"log prove":      {reads, []string{s.log, "--seq", "5", "--checkpoint", s.file("signed")}},
 		"log archive":    {decides, []string{s.log, "--before", s.at(95), "--to", moved}},
+		"record":         {needs: nothing},
 		"run":            {needs: nothing}, // TestARunIsGivenThePluginsOfItsProgram
 		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
 		"log trim":            {needs: nothing},

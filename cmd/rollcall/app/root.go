@@ -43,8 +43,8 @@ changed.`,
 	registry := compiled.registry
 	root.AddCommand(newDemo(registry), newSimulate(registry), newRun(registry), newReplay(registry),
 		newExplain(registry), newGet(registry), newEvents(registry), newReport(registry), newPlot(registry),
-		newDiff(registry), newExport(registry), newDump(registry), newAudit(registry), newLog(registry), newBench(),
-		newVersion(compiled))
+		newDiff(registry), newExport(registry), newDump(registry), newRecord(registry), newAudit(registry),
+		newLog(registry), newBench(), newVersion(compiled))
 	helpWithArgs(root)
 	clihelp.Install(root)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 // running is the subcommand run.
 type running struct {
 	registry                   framework.Registry // the plugins of the program
+	records                    bool               // it is the subcommand record: others decide
 	config, kubeconfig, master string
 	queuePolicy                queuePolicy
 	log                        string
@@ -87,16 +88,28 @@ nothing either: the next start asks the API server what came of them.`,
 	}
 	r.flags = cmd
 	f := cmd.Flags()
-	f.StringVar(&r.log, "log", "", "the log: a directory or nats://HOST/STREAM, which is made if there is none, or "+
-		"memory; needed")
 	f.StringVar(&r.config, "config", "",
 		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: the scheduler's name is rollcall, "+
 			"gang scheduling, every node scored")
+	r.queuePolicy.register(cmd, registry)
+	durationVar(f, &r.grace, "shutdown-grace", 20*time.Second,
+		"how long binds and evictions that are under way are waited for on SIGTERM")
+	f.BoolVar(&r.raiseBackoff, "raise-zero-backoff", false,
+		"take a podInitialBackoffSeconds of 0, which Kubernetes' own scheduler tests have, for 1")
+	_ = f.MarkHidden("raise-zero-backoff")
+	r.register(cmd)
+	return cmd
+}
+
+// register registers the flags of run and record.
+func (r *running) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.log, "log", "", "the log: a directory or nats://HOST/STREAM, which is made if there is none, or "+
+		"memory; needed")
 	f.StringVar(&r.kubeconfig, "kubeconfig", "",
 		"the kubeconfig file of the API server; it goes before the one that --config names; default: the cluster that "+
 			"this runs in")
 	f.StringVar(&r.master, "master", "", "the API server's address, in place of the one in the kubeconfig file")
-	r.queuePolicy.register(cmd, registry)
 	f.StringArrayVar(&r.archives, "archive", nil,
 		"a directory that segments of the log were archived to; may be given several times")
 	f.Var(&r.segmentSize, "segment-size",
@@ -107,11 +120,6 @@ nothing either: the next start asks the API server what came of them.`,
 			"entries; 0: not by number")
 	durationVar(f, &r.snapshotAge, "snapshot-age", time.Hour,
 		"write a snapshot after this time if the log has grown; 0: not by time")
-	durationVar(f, &r.grace, "shutdown-grace", 20*time.Second,
-		"how long binds and evictions that are under way are waited for on SIGTERM")
-	f.BoolVar(&r.raiseBackoff, "raise-zero-backoff", false,
-		"take a podInitialBackoffSeconds of 0, which Kubernetes' own scheduler tests have, for 1")
-	_ = f.MarkHidden("raise-zero-backoff")
 	r.classes.register(cmd)
 	r.electionFlags()
 	var sections cliflag.NamedFlagSets
@@ -122,11 +130,16 @@ nothing either: the next start asks the API server what came of them.`,
 	}
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagDirname("log")
-	return cmd
 }
 
-// electionFlags sets the defaults of the flags of leader election from the default configuration.
-func (r *running) electionFlags() { r.election = framework.DefaultConfig().LeaderElection }
+// electionFlags sets the defaults of the flags of leader election from the default configuration. A recorder holds no
+// lease unless it is asked to: it needs no right to write then.
+func (r *running) electionFlags() {
+	r.election = framework.DefaultConfig().LeaderElection
+	if r.records {
+		r.election.LeaderElect, r.election.ResourceName = false, recorderLease
+	}
+}
 
 func (r *running) run(ctx context.Context) error {
 	if r.log == "" {
@@ -162,6 +175,7 @@ func (r *running) configuration() (*framework.Config, error) {
 	opts := framework.LiveOptions{
 		RaiseZeroBackoff: r.raiseBackoff, Note: func(message string) { slog.Info(message) },
 		FeatureGates: gates.OfProcess(), // the gates of the flags, which are in force
+		Recording:    r.records,
 	}
 	cfg, err := loadConfig(r.registry, r.config, r.queuePolicy, opts)
 	if err != nil {
@@ -171,6 +185,9 @@ func (r *running) configuration() (*framework.Config, error) {
 		cfg.ClientConnection.Kubeconfig = r.kubeconfig
 	}
 	given, e := r.flags.Flags().Changed, &cfg.LeaderElection
+	if r.records { // the configuration's lease is the recorded scheduler's
+		*e = r.election
+	}
 	for flag, set := range map[string]func(){ // any order: each sets a field of its own
 		"leader-elect":                    func() { e.LeaderElect = r.election.LeaderElect },
 		"leader-elect-lease-duration":     func() { e.LeaseDuration = r.election.LeaseDuration },

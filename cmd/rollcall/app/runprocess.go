@@ -72,6 +72,9 @@ func (r *running) newProcess(cfg *framework.Config) (*clusterProcess, error) {
 		}
 		p.rest = p.election.Guard(p.rest)
 	}
+	if r.records {
+		p.rest = client.ReadOnly(p.rest)
+	}
 	p.rest = client.Shared(p.rest) // not for the lease: it does not wait for binds
 	if p.client, err = kubernetes.NewForConfig(p.rest); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
@@ -158,13 +161,13 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 func (p *clusterProcess) readiness() error {
 	switch stage := live.Stage(p.stage.Load()); {
 	case !p.leads.Load() && p.astray.Load() != nil:
-		return fmt.Errorf("the scheduler is on standby, and cannot follow the log: %w", *p.astray.Load())
+		return fmt.Errorf("the %s is on standby, and cannot follow the log: %w", p.running.role(), *p.astray.Load())
 	case !p.leads.Load() && p.election != nil && !p.config.DelayCacheUntilActive:
 		return nil
 	case !p.leads.Load():
-		return errors.New("the scheduler is on standby: it waits for the lease")
+		return fmt.Errorf("the %s is on standby: it waits for the lease", p.running.role())
 	case stage != live.Scheduling:
-		return fmt.Errorf("the scheduler is %s", stage)
+		return fmt.Errorf("the %s is %s", p.running.role(), stage)
 	}
 	return nil
 }
@@ -192,8 +195,12 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 		}
 	})
 	c := s.connection
-	all.Go(func() { c.effects.Run(working) })
-	all.Go(func() { c.status.Run(working) })
+	var effects live.Effects = nothingToCarry{}
+	if !p.running.records {
+		effects = c.effects
+		all.Go(func() { c.effects.Run(working) })
+		all.Go(func() { c.status.Run(working) })
+	}
 	all.Go(func() { p.running.retainAlways(working, p.running.log) })
 	var recovered *scheduler.Machine
 	options := p.engine(snapshots, c.status.PluginEvents())
@@ -203,7 +210,9 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 		Engine: options,
 		World: func(r engine.Recovery) (live.World, error) {
 			recovered = r.State
-			c.status.Listen(recovered.Seq())
+			if !p.running.records {
+				c.status.Listen(recovered.Seq())
+			}
 			if watcher := c.watcher.Load(); watcher != nil { // the watcher of the standby
 				watcher.Lead()
 				return watcher, nil
@@ -215,10 +224,12 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 			all.Go(func() { runWatch(working, watcher) })
 			return watcher, nil
 		},
-		Effects: c.effects,
+		Effects: effects,
 		Observe: func(ready engine.Ready) {
 			p.counts.Observe(ready)
-			c.status.Observe(ready)
+			if !p.running.records {
+				c.status.Observe(ready)
+			}
 		},
 		Grace: p.running.grace, Lost: lost,
 		Stage: func(stage live.Stage) {
@@ -226,7 +237,7 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 				s.recover(recovered, log)
 			}
 			p.stage.Store(int32(stage))
-			slog.Info("The scheduler is "+stage.String(), "log", logs.Shown(p.running.log))
+			slog.Info("The "+p.running.role()+" is "+p.running.stage(stage), "log", logs.Shown(p.running.log))
 		},
 	}))
 }
