@@ -31,10 +31,10 @@ type Engine struct {
 	closed   bool
 }
 
-// Open begins a new epoch. With a configuration that says recording (framework.Config), the epoch has inputs only: no
-// Decision is made, and no effect is given out. Open takes the state from Options.Standby, or recovers it from the log and the newest trusted
+// Open begins a new epoch. It takes the state from Options.Standby, or recovers it from the log and the newest trusted
 // snapshot. The epoch's first entry has the time now, or the log's last time if that is later. Effects that were
-// outstanding when the log ended come with the first Ready.
+// outstanding when the log ended come with the first Ready. With a configuration that says recording (framework.Config)
+// the epoch has inputs only: no Decision is made, and no effect is given out.
 //
 // The error is an *eventlog.DamagedError that wraps a *snapshot.LostError if there is a good snapshot of an entry that
 // the log lacks: nothing may be appended in place of the lost entries.

@@ -18,7 +18,7 @@ type LiveOptions struct {
 	// FeatureGates override the gates of the file. If neither names gates.PopFromBackoffQ, it is on, as in
 	// kube-scheduler.
 	FeatureGates map[string]bool
-	// Recording says that nothing is decided: the configuration is that of the scheduler that is recorded.
+	// Recording says that nothing is decided: the configuration describes the scheduler that is recorded.
 	Recording bool
 	// Note receives a message for each change to the file's settings, and for each setting without effect.
 	Note func(message string)
@@ -42,8 +42,8 @@ func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
 // liveName is the default name of the scheduler. A scheduler of this name takes no pods from kube-scheduler.
 const liveName = "rollcall"
 
-// DefaultConfig returns the configuration of a scheduler named rollcall, for a cluster that has kube-scheduler. Of a
-// recorder it is a configuration of kube-scheduler.
+// DefaultConfig returns the configuration of a scheduler named rollcall, for a cluster that has kube-scheduler. For a
+// recorder it returns kube-scheduler's.
 func (o LiveOptions) DefaultConfig() (*Config, error) {
 	name := liveName
 	if o.Recording {

@@ -44,7 +44,7 @@ func Overview(ctx context.Context, log *history.Log, opts Options) (*answer.Over
 		return nil, err
 	}
 	o := &overview{m: m, survey: NewSurveyOf(log, m), x: &answer.Overview{Findings: []answer.Finding{}}}
-	o.x.Undecided = log.Undecided()
+	o.x.Undecided = log.Undecided(m)
 	o.x.At, o.x.Pods = o.survey.At(), m.Cluster().Pods().Len()
 	if base > 0 {
 		o.x.KnownFrom = base + 1

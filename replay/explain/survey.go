@@ -39,7 +39,7 @@ type Survey struct {
 // NewSurveyOf returns a Survey of a state of a log.
 func NewSurveyOf(log *history.Log, m *scheduler.Machine) *Survey {
 	s := NewSurvey(m)
-	s.undecided = log.Undecided() != ""
+	s.undecided = log.Undecided(m) != ""
 	return s
 }
 

@@ -15,10 +15,10 @@ func (r *rerun) asked(code answer.Code) bool {
 
 // undecided returns the sentence of a log without decisions; "" for one with decisions.
 func (r *rerun) undecided() string {
-	if r.log == nil {
+	if r.log == nil || r.machine == nil {
 		return ""
 	}
-	return r.log.Undecided()
+	return r.log.Undecided(r.machine)
 }
 
 // asOthersDecide gives the reason of an entity in a log without decisions the code of its trial. The log does not know

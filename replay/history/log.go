@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -85,8 +86,14 @@ func (l *Log) damageAt(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// Undecided returns the sentence of Options.Undecided.
-func (l *Log) Undecided() string { return l.opts.Undecided }
+// Undecided says what the log does not know if nobody decides in it: the sentence of Options.Undecided, or another one
+// if the epoch of m, a state of the log, only records. It is "" where decisions are made.
+func (l *Log) Undecided(m *scheduler.Machine) string {
+	if l.opts.Undecided == "" && framework.LoggedRecording(m.Config()) {
+		return "The log records a cluster that others schedule: it has no decisions, and no place in their queue."
+	}
+	return l.opts.Undecided
+}
 
 // Base returns the entry after which the first state is known, 0 for the empty state before entry 1.
 func (l *Log) Base() (uint64, error) { return l.source.Base() }

@@ -98,7 +98,7 @@ func Get(ctx context.Context, log *history.Log, name string, opts Options) (*Lis
 		return nil, err
 	}
 	list.Name, list.At = k.name, q.survey.At()
-	if list.Undecided = log.Undecided(); list.Undecided != "" {
+	if list.Undecided = log.Undecided(m); list.Undecided != "" {
 		list.notes = append(list.notes, list.Undecided)
 	}
 	return list, q.missing(k.name)

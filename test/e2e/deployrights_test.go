@@ -188,34 +188,6 @@ func (w *installedWorld) schedule(name string, args ...string) *cluster.Process 
 	return w.process(name, append(words, args...)...)
 }
 
-// process starts a process of rollcall with the service account, and waits until it is ready.
-func (w *installedWorld) process(name string, words ...string) *cluster.Process {
-	w.Helper()
-	w.port = freePort(w.T)
-	command := append(words, "--kubeconfig="+w.kubeconfig, "--authentication-kubeconfig="+w.kubeconfig,
-		"--authorization-kubeconfig="+w.kubeconfig, fmt.Sprintf("--secure-port=%d", w.port))
-	ready := func(ctx context.Context) error {
-		status, text, err := w.get(ctx, "/readyz", "")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("/readyz answers %d: %s", status, text)
-		}
-		return err
-	}
-	p := cluster.NewProcess(name, filepath.Join(w.c.Dir(), name), command, nil, ready)
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
-	defer cancel()
-	if err := p.Start(ctx); err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		if w.Failed() {
-			w.Logf("the end of %s:\n%s", p.Output, p.Tail(30))
-		}
-		p.Kill()
-	})
-	return p
-}
-
 // get asks the scheduler's own endpoint for a page.
 func (w *installedWorld) get(ctx context.Context, page, token string) (status int, text string, err error) {
 	client := &http.Client{Transport: &http.Transport{

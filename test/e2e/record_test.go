@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,14 +25,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rollcall-sched/rollcall/test/e2e/binaries"
+	"github.com/rollcall-sched/rollcall/test/e2e/cluster"
 	"github.com/rollcall-sched/rollcall/test/e2e/schedulers"
 )
 
 // TestARecorderHasWhatTheAuditLogHas records a cluster that kube-scheduler schedules, with the service account and the
-// rights of deploy/overlays/recorder. The API server is restarted under the recorder, and the recorder itself. The log
-// has each pod's coming, its bind, its end and its deletion as the API server's audit log has them, and each cordon, in
-// the same order and at the same time. It has no decision. The recorder asked for nothing that it has no right to, and
-// has no right that it did not use.
+// rights of deploy/overlays/recorder. The API server is restarted under the recorder, and so is the recorder. The
+// log has each pod's creation, bind and deletion, and each cordon, as the API server's audit log has them: in the same
+// order, and nothing else. It has no decision, and answers claim none. The recorder asked for nothing that it has no
+// right to, and has no right that it did not use.
 func TestARecorderHasWhatTheAuditLogHas(t *testing.T) {
 	if schedulers.Choice() != binaries.Rollcall {
 		t.Skip("skipped: the recorder is Rollcall's alone")
@@ -72,7 +75,9 @@ func TestARecorderHasWhatTheAuditLogHas(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(w.on("early-")))[:4] { // some have been preempted
 		w.remove(name)
 	}
+	w.create(w.pod("wide", "", "100"))
 	w.compareWithAuditLog(kubeScheduler.User)
+	w.answersClaimNoDecision()
 	if err := second.Terminate(ctx); err != nil {
 		t.Errorf("the second recorder ended: %v", err)
 	}
@@ -95,6 +100,34 @@ func TestARecorderHasWhatTheAuditLogHas(t *testing.T) {
 	}
 }
 
+// process starts a process of rollcall with the service account, and waits until it is ready.
+func (w *installedWorld) process(name string, words ...string) *cluster.Process {
+	w.Helper()
+	w.port = freePort(w.T)
+	command := append(words, "--kubeconfig="+w.kubeconfig, "--authentication-kubeconfig="+w.kubeconfig,
+		"--authorization-kubeconfig="+w.kubeconfig, fmt.Sprintf("--secure-port=%d", w.port))
+	ready := func(ctx context.Context) error {
+		status, text, err := w.get(ctx, "/readyz", "")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("/readyz answers %d: %s", status, text)
+		}
+		return err
+	}
+	p := cluster.NewProcess(name, filepath.Join(w.c.Dir(), name), command, nil, ready)
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	if err := p.Start(ctx); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if w.Failed() {
+			w.Logf("the end of %s:\n%s", p.Output, p.Tail(30))
+		}
+		p.Kill()
+	})
+	return p
+}
+
 // onlyRecords gives the installed service account the rights of the recorder alone, and returns them.
 func (w *installedWorld) onlyRecords() map[right]bool {
 	w.Helper()
@@ -112,7 +145,8 @@ func (w *installedWorld) onlyRecords() map[right]bool {
 	if _, err := roles.ClusterRoles().Update(w.Context(), stands, metav1.UpdateOptions{}); err != nil {
 		w.Fatal(err)
 	}
-	if err := roles.RoleBindings("rollcall-system").Delete(w.Context(), "rollcall", metav1.DeleteOptions{}); err != nil {
+	bindings := roles.RoleBindings("rollcall-system")
+	if err := bindings.Delete(w.Context(), "rollcall", metav1.DeleteOptions{}); err != nil {
 		w.Fatal(err)
 	}
 	rights := map[right]bool{}
@@ -175,6 +209,27 @@ func (w *installedWorld) cordonAndDrain() {
 	}
 }
 
+// answersClaimNoDecision asks the recording about a pod that waits and one that kube-scheduler has placed.
+func (w *installedWorld) answersClaimNoDecision() {
+	w.Helper()
+	for _, question := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"explain", w.recording(), "pod", "default/wide"}, "it has no decisions"},
+		{[]string{"explain", w.recording(), "pod", "default/wide"}, "RequestsTooMuch"},
+		{[]string{"explain", w.recording(), "pod", "default/late-0"}, "its scheduler is default-scheduler"},
+		{[]string{"get", w.recording(), "pending"}, "default/wide"},
+		{[]string{"audit", "order", w.recording()}, ""},
+		{[]string{"replay", w.recording()}, "identical"},
+	} {
+		out, err := exec.CommandContext(w.Context(), rollcallRun(w.T)[0], question.args...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), question.want) || strings.Contains(string(out), "cycle ") {
+			w.Errorf("rollcall %s: %v, want %q\n%s", strings.Join(question.args, " "), err, question.want, out)
+		}
+	}
+}
+
 // A seenChange is a change of a pod or node. It has its time in the log or in the audit log.
 type seenChange struct {
 	what string
@@ -226,7 +281,8 @@ func (w *installedWorld) auditedChanges(scheduler string) map[string][]seenChang
 	w.eachAudited(func(e *auditv1.Event) {
 		ref := e.ObjectRef
 		if e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 || e.Stage != auditv1.StageResponseComplete ||
-			ref.Namespace != "default" && ref.Resource == "pods" || slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
+			ref.Namespace != "default" && ref.Resource == "pods" ||
+			slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
 			return
 		}
 		switch what := ref.Resource + "/" + ref.Subresource; {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ type explanation struct {
 	answer any
 	at     answer.Point // the entry that it is about
 	write  func(io.Writer) error
+	// undecided is the answer's Undecided, "" if it has none.
+	undecided string
 }
 
 // explainer answers for one kind of thing.
@@ -183,7 +186,7 @@ func (t *tracing) explainPod(
 			return err
 		}
 		return render.Trace(w, x, t.nodes)
-	}}, nil
+	}, x.Undecided}, nil
 }
 
 // explainGroup answers for a gang, or for a CompositePodGroup if the name belongs to one.
@@ -200,12 +203,12 @@ func explainGroup(
 		if err != nil {
 			return explanation{}, err
 		}
-		return explanation{x, x.At, func(w io.Writer) error { return render.Composite(w, x) }}, nil
+		return explanation{x, x.At, func(w io.Writer) error { return render.Composite(w, x) }, ""}, nil
 	}
 	if err != nil {
 		return explanation{}, err
 	}
-	return explanation{x, x.At, func(w io.Writer) error { return render.Group(w, x) }}, nil
+	return explanation{x, x.At, func(w io.Writer) error { return render.Group(w, x) }, x.Undecided}, nil
 }
 
 // maxRunnersUp is the largest number of next best nodes that a user can ask for.
@@ -271,10 +274,11 @@ func explainOne(
 		log.ReportMoment(&at, opts.AtTime, eventlog.Entry{Seq: x.at.Seq, Time: eventlog.Time(x.at.Time)})
 	}
 	return out.write(cmd.OutOrStdout(), x.answer, func(w io.Writer) error {
-		if err := x.write(w); err != nil || past.Undecided() == "" {
+		sentence := cmp.Or(x.undecided, log.undecided())
+		if err := x.write(w); err != nil || sentence == "" {
 			return err
 		}
-		_, err := fmt.Fprintf(w, "\n%s\n", past.Undecided())
+		_, err := fmt.Fprintf(w, "\n%s\n", sentence)
 		return err
 	})
 }

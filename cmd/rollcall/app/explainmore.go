@@ -39,7 +39,7 @@ func explainNode(cmd *cobra.Command, log *history.Log, _, name string, opts expl
 	if err != nil {
 		return explanation{}, err
 	}
-	return explanation{x, x.At, func(w io.Writer) error { return render.Node(w, x) }}, nil
+	return explanation{x, x.At, func(w io.Writer) error { return render.Node(w, x) }, ""}, nil
 }
 
 // explainEviction answers for a pod. If there is a gang of that name instead, the error says so.
@@ -56,7 +56,7 @@ func explainEviction(cmd *cobra.Command, log *history.Log, namespace, name strin
 	if err != nil {
 		return explanation{}, err
 	}
-	return explanation{x, x.At, func(w io.Writer) error { return render.Eviction(w, x) }}, nil
+	return explanation{x, x.At, func(w io.Writer) error { return render.Eviction(w, x) }, ""}, nil
 }
 
 func explainOverview(cmd *cobra.Command, log *history.Log, _, _ string, opts explain.Options) (explanation, error) {
@@ -64,5 +64,5 @@ func explainOverview(cmd *cobra.Command, log *history.Log, _, _ string, opts exp
 	if err != nil {
 		return explanation{}, err
 	}
-	return explanation{x, x.At, func(w io.Writer) error { return render.Overview(w, x) }}, nil
+	return explanation{x, x.At, func(w io.Writer) error { return render.Overview(w, x) }, x.Undecided}, nil
 }

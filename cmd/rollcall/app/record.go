@@ -52,8 +52,8 @@ a Lease, and nothing else.`,
 		},
 	}
 	r.flags = cmd
-	cmd.Flags().StringVar(&r.config, "config", "", "the KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) of "+
-		"the scheduler that is recorded; default: kube-scheduler's")
+	cmd.Flags().StringVar(&r.config, "config", "", "the KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) "+
+		"of the scheduler that is recorded; default: kube-scheduler's")
 	r.register(cmd)
 	return cmd
 }

@@ -198,7 +198,7 @@ func podPlacedByOthers(p *answer.Pod) string {
 	if p.Placing != nil && p.Placing.By != "" {
 		return text + ", bound by " + p.Placing.By
 	}
-	return fmt.Sprintf("%s; its scheduler is %s, and who bound it is not in the dump", text, p.SchedulerName)
+	return fmt.Sprintf("%s; its scheduler is %s, and who bound it is not in the log", text, p.SchedulerName)
 }
 
 // podPlaced says where and with which score.
