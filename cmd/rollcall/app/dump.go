@@ -147,10 +147,10 @@ func countDump(cmd *cobra.Command, log *source) (*dumped, error) {
 
 func (d *dumped) write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", d.Sentence)
-	fmt.Fprintf(&b, "time     %s\nentries  %d\n", d.Time, d.Entries)
+	plainf(&b, "%s\n\n", d.Sentence)
+	plainf(&b, "time     %s\nentries  %d\n", d.Time, d.Entries)
 	for _, c := range d.Objects {
-		fmt.Fprintf(&b, "%7d  %s\n", c.Count, c.Resource)
+		plainf(&b, "%7d  %s\n", c.Count, c.Resource)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -278,7 +278,7 @@ func explainOne(
 		if err := x.write(w); err != nil || sentence == "" {
 			return err
 		}
-		_, err := fmt.Fprintf(w, "\n%s\n", sentence)
+		_, err := plainf(w, "\n%s\n", sentence)
 		return err
 	})
 }

@@ -104,7 +104,7 @@ func (x *exporting) run(cmd *cobra.Command, name string) (err error) {
 		return err
 	}
 	if x.out != "-" {
-		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s: entries %d to %d, %d bytes\nopen it in https://ui.perfetto.dev\n",
+		plainf(cmd.OutOrStdout(), "wrote %s: entries %d to %d, %d bytes\nopen it in https://ui.perfetto.dev\n",
 			x.out, within.After+1, within.Last, count.n)
 	}
 	return nil

@@ -80,7 +80,7 @@ func TestReadinessSaysWhatTheSchedulerIsDoing(t *testing.T) {
 		{true, true, true, live.Scheduling, ""},
 		{true, false, false, live.Ended, "the scheduler is ended"},
 	} {
-		p := &clusterProcess{config: framework.DefaultConfig()}
+		p := &clusterProcess{running: &running{}, config: framework.DefaultConfig()}
 		p.config.DelayCacheUntilActive = c.delays
 		if c.elects {
 			p.election = &lease.Election{}
@@ -95,7 +95,7 @@ func TestReadinessSaysWhatTheSchedulerIsDoing(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
-	p := &clusterProcess{config: framework.DefaultConfig(), election: &lease.Election{}}
+	p := &clusterProcess{running: &running{}, config: framework.DefaultConfig(), election: &lease.Election{}}
 	away := errors.New("no server answers")
 	p.astray.Store(&away)
 	if err := p.readiness(); !errors.Is(err, away) {
