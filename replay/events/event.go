@@ -165,6 +165,9 @@ func (e *Event) subject() string {
 	return ""
 }
 
+// AllNodes returns the names of all nodes of the event, sorted. Nodes has the first of them.
+func (e *Event) AllNodes() []string { return e.nodesAll }
+
 // addPod adds a pod, and the node that it has or had.
 func (e *Event) addPod(name, node string) {
 	e.podsAll = append(e.podsAll, name)

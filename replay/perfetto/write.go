@@ -198,7 +198,7 @@ func (t *trace) settle() {
 	t.counts, t.counted = is, true
 	t.add(&traceEvent{Name: "entities", Phase: "C", Time: micros(t.now), Process: queueTracks, Args: map[string]int{
 		"active": is.Active, "backoff": is.Backoff, "unschedulable": is.Unschedulable, "gated": is.Gated,
-		"inFlight": is.InFlight + is.Asking, "held": is.Placed,
+		"inFlight": is.InFlight + is.Asking, "placed": is.Placed,
 	}})
 }
 
@@ -267,11 +267,11 @@ func (t *trace) mark(e *events.Event) {
 	x := traceEvent{Name: string(e.Kind), Phase: "i", Category: "event", Time: micros(e.Time),
 		Process: clusterTracks, Track: slices.Index(ofCluster, e.Kind) + 1, Scope: "t",
 		Args: map[string]any{"entry": e.Seq, "message": e.Message}}
-	if e.Node == "" && x.Track > 0 {
+	if x.Track > 0 {
 		t.add(&x)
 		return
 	}
-	for _, node := range e.Nodes {
+	for _, node := range e.AllNodes() {
 		x.Process, x.Track = nodeTracks, t.node(node).tracks[0]
 		t.add(&x)
 	}

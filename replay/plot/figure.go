@@ -65,12 +65,12 @@ func (p *Plot) Figure(name string) svgplot.Figure {
 // subtitle says what the range is.
 func (p *Plot) subtitle() string {
 	l := p.ledger
-	text := fmt.Sprintf("%s to %s (%s), entries %d to %d; values are means of %s", l.Start.Std().Format(time.RFC3339),
-		l.End.Std().Format(time.RFC3339), length(l.End.Sub(l.Start).Round(time.Millisecond)), l.After+1, l.Last,
-		length(p.step))
+	entries := fmt.Sprintf("entries %d to %d", l.After+1, l.Last)
 	if l.After >= l.Last {
-		text = strings.Replace(text, fmt.Sprintf("entries %d to %d", l.After+1, l.Last), "no entry", 1)
+		entries = "no entry"
 	}
+	text := fmt.Sprintf("%s to %s (%s), %s; values are means of %s", l.Start.Std().Format(time.RFC3339),
+		l.End.Std().Format(time.RFC3339), length(l.End.Sub(l.Start).Round(time.Millisecond)), entries, length(p.step))
 	if len(p.others) > 0 {
 		names := make([]string, len(p.others))
 		for i, name := range p.others {
@@ -102,10 +102,10 @@ func (p *Plot) restPanel(res v1.ResourceName, unit string) svgplot.Panel {
 }
 
 // groupLines returns the lines of the groups that have any, with the colours of their places.
-func (p *Plot) groupLines(all []Series) (lines []svgplot.Line) {
-	for i, s := range all {
+func (p *Plot) groupLines(list []Series) (lines []svgplot.Line) {
+	for i, s := range list {
 		colour := svgplot.Colour(i + 1)
-		if s.Groups > 0 || s.label == "all" {
+		if s.Groups > 0 || s.Group == all {
 			colour = svgplot.Grey
 		}
 		if !s.empty {

@@ -169,7 +169,7 @@ func (p *Plot) readEvents(ctx context.Context, log *history.Log) error {
 	list := events.NewList(events.Filter{Kinds: kinds}, func(e *events.Event) error {
 		// A node that joins is the end of a loss only if it was lost. All nodes join when a log begins.
 		returns := e.Kind != events.NodeJoined
-		for _, name := range e.Nodes {
+		for _, name := range e.AllNodes() {
 			if e.Kind == events.NodeDeleted {
 				lost[name] = true
 			}

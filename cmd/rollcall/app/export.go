@@ -1,10 +1,8 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -21,7 +19,7 @@ type exporting struct {
 	reading
 	span   ledger.Span
 	format string
-	out    string
+	out    target
 }
 
 var exportFormats = []string{"perfetto"}
@@ -38,7 +36,7 @@ The trace has tracks for
   Cluster  preemptions, losses, evictions, reservations, epochs
   Cycles   an instant for each decision: what it decided, and who refused
   Queue    the numbers of entities that are active, in backoff, unschedulable,
-           gated, in flight, held at Permit
+           gated, in flight, and placed but not bound yet
   Gangs    a track for each gang, with a slice for each of its stages
   Nodes    for each node the pods that hold room there, with the time at Permit
            and the time of the binding; and the events of the node
@@ -56,7 +54,8 @@ as a bundle, which rollcall reads.`,
 	f := cmd.Flags()
 	x.format = exportFormats[0]
 	f.Var(enumValue{&x.format, exportFormats}, "format", "the form of the file: perfetto")
-	f.StringVar(&x.out, "out", "-", "the `FILE` to write, which may not exist yet; - is the standard output")
+	x.out.flag = "--out"
+	f.StringVar(&x.out.path, "out", "-", "the `FILE` to write; - is the standard output")
 	f.Var(&x.span.From, "from", "where the range begins: behind an `entry`, or at a time such as "+
 		"2026-01-03T14:03:00Z or 14:03 (UTC), or -5m before the log's end; default: the log's beginning")
 	f.Var(&x.span.To, "until", "where the range ends: an `entry` or a time; default: the log's end")
@@ -66,7 +65,7 @@ as a bundle, which rollcall reads.`,
 	return cmd
 }
 
-func (x *exporting) run(cmd *cobra.Command, name string) (err error) {
+func (x *exporting) run(cmd *cobra.Command, name string) error {
 	if !slices.Contains(exportFormats, x.format) {
 		return usageError{fmt.Errorf("--format is %q: want one of %q", x.format, exportFormats)}
 	}
@@ -83,31 +82,25 @@ func (x *exporting) run(cmd *cobra.Command, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	to := cmd.OutOrStdout()
-	if x.out != "-" {
-		file, err := os.OpenFile(x.out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		to = file
-	}
-	count := &counted{w: to}
-	err = perfetto.Write(cmd.Context(), past, perfetto.Range{
-		After: within.After, Last: within.Last, Start: within.Start, End: within.End,
-	}, count)
-	log.shown.done()
-	if err != nil {
-		if x.out != "-" {
-			err = fmt.Errorf("%s is not complete: %w", x.out, err)
-		}
+	if err := x.out.open(); err != nil {
 		return err
 	}
-	if x.out != "-" {
-		plainf(cmd.OutOrStdout(), "wrote %s: entries %d to %d, %d bytes\nopen it in https://ui.perfetto.dev\n",
-			x.out, within.After+1, within.Last, count.n)
+	defer x.out.discard()
+	count := &counted{}
+	err = x.out.write(cmd.OutOrStdout(), func(w io.Writer) error {
+		count.w = w
+		err := perfetto.Write(cmd.Context(), past, perfetto.Range{
+			After: within.After, Last: within.Last, Start: within.Start, End: within.End,
+		}, count)
+		log.shown.done()
+		return err
+	})
+	if err == nil && x.out.path != "-" {
+		_, err = plainf(cmd.OutOrStdout(),
+			"wrote %s: entries %d to %d, %d bytes\nopen it in https://ui.perfetto.dev\n",
+			x.out.path, within.After+1, within.Last, count.n)
 	}
-	return nil
+	return err
 }
 
 // counted counts the bytes that are written.

@@ -99,7 +99,9 @@ func (p *plotting) run(cmd *cobra.Command, name string) error {
 	}
 	var resources []v1.ResourceName
 	for _, text := range p.resources {
-		resources = append(resources, v1.ResourceName(text))
+		if !slices.Contains(resources, v1.ResourceName(text)) {
+			resources = append(resources, v1.ResourceName(text))
+		}
 	}
 	drawn, err := plot.Make(ctx, log.Source, plot.Options{Range: within, By: p.by, Resources: resources, Step: p.step,
 		Workers:  runtime.GOMAXPROCS(0),
