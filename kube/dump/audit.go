@@ -3,6 +3,7 @@ package dump
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -19,9 +20,9 @@ func isAudit(version, kind string) bool {
 
 // auditEvent has the parts of an event of audit.k8s.io/v1 that are read.
 type auditEvent struct {
-	Level, AuditID, Stage, Verb string
-	User                        struct{ Username string }
-	ObjectRef                   *struct {
+	Level, AuditID, Stage, Verb, RequestURI string
+	User                                    struct{ Username string }
+	ObjectRef                               *struct {
 		Resource, Namespace, Name, APIGroup, Subresource string
 	}
 	ResponseStatus *struct{ Code int }
@@ -56,13 +57,30 @@ type event struct {
 // writes are the verbs that change objects.
 var writes = map[string]bool{"create": true, "update": true, "patch": true, "delete": true, "deletecollection": true}
 
+// readSubresources are the subresources whose writes change what is read, besides binding and eviction.
+var readSubresources = map[string]bool{"": true, "status": true, "resize": true, "ephemeralcontainers": true}
+
+// isDryRun reports whether nothing was written: the request said so in its query, or in the options of a deletion.
+func (e *auditEvent) isDryRun() bool {
+	_, query, _ := strings.Cut(e.RequestURI, "?")
+	if values, err := url.ParseQuery(query); err == nil && values.Has("dryRun") {
+		return true
+	}
+	var options struct{ DryRun []string }
+	return e.Verb != "create" && len(e.RequestObject) > 0 && json.Unmarshal(e.RequestObject, &options) == nil &&
+		len(options.DryRun) > 0
+}
+
+// isEmpty reports whether a part of an event is missing, or null.
+func isEmpty(text json.RawMessage) bool { return len(text) == 0 || string(text) == "null" }
+
 // event reads an event of an audit log.
 func (d *decoder) event(text []byte) (*found, error) {
 	var e auditEvent
 	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, err
 	}
-	out := &event{at: e.StageTimestamp.Time, id: e.AuditID + e.Stage, user: e.User.Username}
+	out := &event{at: e.StageTimestamp.Time, id: e.AuditID, user: e.User.Username}
 	f := &found{event: out}
 	switch ref := e.ObjectRef; {
 	case !writes[e.Verb] || e.Stage != "ResponseComplete":
@@ -70,6 +88,9 @@ func (d *decoder) event(text []byte) (*found, error) {
 		return f, nil
 	case e.ResponseStatus != nil && e.ResponseStatus.Code >= 400:
 		out.skipped = "refused"
+		return f, nil
+	case e.isDryRun():
+		out.skipped = "dry run"
 		return f, nil
 	case ref == nil || !d.isRead(ref.Resource, ref.APIGroup):
 		out.skipped = "of a resource that scheduling does not read"
@@ -86,7 +107,7 @@ func (d *decoder) event(text []byte) (*found, error) {
 	case ref.Subresource == "eviction":
 		out.did = evicted
 		return f, nil
-	case ref.Subresource == "scale" || ref.Subresource == "token":
+	case !readSubresources[ref.Subresource]:
 		out.skipped = "of a resource that scheduling does not read"
 		return f, nil
 	}
@@ -108,7 +129,7 @@ func (d *decoder) isRead(plural, group string) bool {
 // binding reads the node of a Binding.
 func (d *decoder) binding(f *found, e *auditEvent) error {
 	var binding corev1.Binding
-	if len(e.RequestObject) == 0 {
+	if isEmpty(e.RequestObject) {
 		f.event.unusable = "level " + e.Level
 		return nil
 	}
@@ -125,7 +146,7 @@ func (d *decoder) binding(f *found, e *auditEvent) error {
 // answer reads the object, or the objects, in the answer to a write.
 func (d *decoder) answer(f *found, e *auditEvent) error {
 	out := f.event
-	if len(e.ResponseObject) == 0 {
+	if isEmpty(e.ResponseObject) {
 		if e.Verb == "delete" && f.NamespacedName.Name != "" {
 			out.did = deleted // it may have been graceful: then a later event has it again
 			return nil

@@ -21,7 +21,9 @@ func (c *collection) takeEvent(f *found) {
 		c.twice["events"]++
 		return
 	}
-	c.seen[e.id] = true
+	if e.id != "" {
+		c.seen[e.id] = true
+	}
 	if e.at.After(c.time) {
 		c.time = e.at
 	}

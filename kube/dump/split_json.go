@@ -299,7 +299,7 @@ func (s *jsonSplitter) value(dst []byte, isKey bool) ([]byte, error) {
 	} else if isKey && c != '"' {
 		return dst, s.errorf("want the name of a member in quotes, found %q", c)
 	}
-	scan := valueScan{limit: len(dst) + maxItem}
+	scan := valueScan{limit: maxItem}
 	for {
 		n, over, err := scan.take(s.buffer[s.next:])
 		if len(dst)+n > scan.limit {

@@ -127,7 +127,7 @@ var apiWords = set("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal",
 	"NoExecute", "Always", "Never", "PreemptLowerPriority")
 
 // quantity is a number or an amount in an object of another API.
-var quantity = regexp.MustCompile(`^[-+]?[0-9.]+([eE][-+]?[0-9]+|m|k|[KMGTPE]i?|s|h)?$`)
+var quantity = regexp.MustCompile(`^[-+]?[0-9]*[.]?[0-9]+([eE][-+]?[0-9]+|m|k|[KMGTPE]i?|s|h)?$`)
 
 // kindOf returns the kind of the names of a resource's objects.
 func kindOf(res eventlog.Resource) Kind {

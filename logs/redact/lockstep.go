@@ -33,8 +33,9 @@ type lockstep struct {
 	walker *walker
 	// original and redacted are the two Machines. The original one decides only where the redacted one differs.
 	original, redacted *scheduler.Machine
-	// decisions counts the compared decisions.
-	decisions uint64
+	// decisions counts the decisions that are the same with pseudonyms. others counts the ones that this program does
+	// not make in the log either.
+	decisions, others uint64
 }
 
 // next returns the redacted entry of e, and applies both.
@@ -78,7 +79,6 @@ func (l *lockstep) settled(seq uint64) error {
 // decision returns the redacted decision: the recorded one with pseudonyms, and with the reasons that the redacted
 // Machine gives.
 func (l *lockstep) decision(seq uint64, recorded *eventlog.Decision) (*eventlog.Decision, error) {
-	l.decisions++
 	decided, ok := l.redacted.Decide(nil)
 	if ok {
 		l.learn(recorded, &decided)
@@ -95,9 +95,11 @@ func (l *lockstep) decision(seq uint64, recorded *eventlog.Decision) (*eventlog.
 		differs = replay.Compare(seq, want, nil)
 	}
 	if differs == nil {
+		l.decisions++
 		return want, nil
 	}
 	if again, ok := l.original.Decide(nil); !ok || replay.Compare(seq, recorded, &again) != nil {
+		l.others++
 		return l.walker.decision(recorded), nil // the log itself is not what this program decides
 	}
 	return nil, &DiffersError{Seq: seq, Pod: recorded.Namespace + "/" + recorded.Name,

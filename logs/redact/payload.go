@@ -23,7 +23,7 @@ func (w *walker) payload(p eventlog.Payload) eventlog.Payload {
 		return &eventlog.Upserted{Resource: p.Resource, Object: obj}
 	case *eventlog.Deleted:
 		return &eventlog.Deleted{Resource: p.Resource, Namespace: w.text(Namespace, p.Namespace),
-			Name: w.text(kindOf(p.Resource), p.Name), UID: w.uid(p.UID)}
+			Name: w.objectName(p.Resource, p.Name), UID: w.uid(p.UID)}
 	case *eventlog.Decision:
 		return w.decision(p)
 	case *eventlog.BindResult:

@@ -59,6 +59,8 @@ type Redaction struct {
 type Report struct {
 	// Decisions is the number of decisions that were made again and found to be the same.
 	Decisions uint64 `json:"decisions"`
+	// NotCompared is the number of decisions that this program does not make in the log either.
+	NotCompared uint64 `json:"notCompared,omitempty"`
 	// Replaced has the number of different texts that were replaced, by their kind.
 	Replaced map[string]int `json:"replaced"`
 	// Expressions is the number of different CEL expressions, which are kept as they are. Attributes is the number of
@@ -110,7 +112,8 @@ func Redact(ctx context.Context, log Source, plan *bundle.Plan, opts Options) (_
 	if err := r.fill(ctx, log, plan, l); err != nil {
 		return nil, err
 	}
-	r.Report = Report{Decisions: l.decisions, Replaced: r.names.Counts(), Expressions: len(w.expressions),
+	r.Report = Report{Decisions: l.decisions, NotCompared: l.others,
+		Replaced: r.names.Counts(), Expressions: len(w.expressions),
 		Attributes: w.keptAttributes, Numeric: len(w.numeric), Arguments: w.keptArguments}
 	return r, nil
 }

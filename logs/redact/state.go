@@ -26,8 +26,13 @@ var stateTexts = map[string]func(w *walker, text string) string{
 	"configuration":  func(w *walker, text string) string { return string(w.config([]byte(text))) },
 }
 
-func kept(_ *walker, text string) string        { return text }
-func droppedText(w *walker, text string) string { return dropped(text) }
+func kept(_ *walker, text string) string { return text }
+func droppedText(w *walker, text string) string {
+	if !w.replace {
+		return text // of the state that decides as the log does
+	}
+	return dropped(text)
+}
 
 func as(kind Kind) func(*walker, string) string {
 	return func(w *walker, text string) string { return w.text(kind, text) }

@@ -20,6 +20,7 @@ func TestAFieldOfTheStateThatIsNotKnownIsRefused(t *testing.T) {
 			t.Errorf("field %s: error %v", field, err)
 		}
 	}
+	w.replace = true
 	b, err := w.stateField("gating message", []byte("PodGroup ml/ada is not there"))
 	if err != nil || string(b) != Dropped {
 		t.Errorf("a message is %q, %v", b, err)
@@ -81,5 +82,16 @@ func TestTextsThatNoSimulationHas(t *testing.T) {
 	}
 	if w.keptArguments["Other"] != 2 { // in both replacements of the epoch
 		t.Errorf("%v texts were kept in arguments", w.keptArguments)
+	}
+}
+
+func TestAWordIsNoPartOfAnother(t *testing.T) {
+	for text, want := range map[string]bool{
+		`device.driver == "gpu.nvidia.com"`: false, `device.attributes["x"].id == "1"`: true, `id`: true, ``: false,
+		`nvidia id_ Xid`: false, `device.attributes["x"]["id"]`: true,
+	} {
+		if got := hasWord(text, "id"); got != want {
+			t.Errorf("hasWord(%q, id) is %v", text, got)
+		}
 	}
 }

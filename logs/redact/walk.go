@@ -92,9 +92,17 @@ func ruleOf(field string) func(*walker, string) string {
 	case named:
 		return func(w *walker, text string) string { return w.text(kind, text) }
 	case field == "ObjectMeta.Name":
-		return func(w *walker, text string) string { return w.text(kindOf(w.resource), text) }
+		return func(w *walker, text string) string { return w.objectName(w.resource, text) }
 	}
 	return nil
+}
+
+// objectName replaces the name of an object. The name of a CSIDriver is a driver, and drivers are kept.
+func (w *walker) objectName(res eventlog.Resource, text string) string {
+	if res == eventlog.CSIDrivers {
+		return text
+	}
+	return w.text(kindOf(res), text)
 }
 
 // value replaces the texts in a value.
@@ -205,11 +213,29 @@ func (w *walker) isRead(attribute string) bool {
 		own = attribute
 	}
 	for expression := range w.expressions {
-		if strings.Contains(expression, own) {
+		if hasWord(expression, own) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasWord reports whether a text has a word, with no letter, digit or underscore around it.
+func hasWord(text, word string) bool {
+	inWord := func(c byte) bool {
+		return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+	}
+	for at := 0; ; {
+		i := strings.Index(text[at:], word)
+		if i < 0 || word == "" {
+			return false
+		}
+		begin, end := at+i, at+i+len(word)
+		if (begin == 0 || !inWord(text[begin-1])) && (end == len(text) || !inWord(text[end])) {
+			return true
+		}
+		at = begin + 1
+	}
 }
 
 // structure replaces the texts of a struct.

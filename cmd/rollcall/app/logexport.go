@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -118,6 +119,9 @@ func (x *export) check() error {
 		}
 		return x.out.check()
 	}
+	if x.redact.mapping != "" && filepath.Clean(x.redact.mapping) == filepath.Clean(x.file) {
+		return usageError{errors.New("--map and --out name the same file")}
+	}
 	if _, err := os.Lstat(x.file); err == nil {
 		return usageError{fmt.Errorf("%s is there already: remove it, or name another file", x.file)}
 	}
@@ -148,9 +152,7 @@ func (x *export) run(cmd *cobra.Command, name string) (made exported, err error)
 	if made.Exported, err = bundles.Export(ctx, log.Source, opts); err != nil {
 		return made, err
 	}
-	if made.Redaction, err = x.redact.finish(); err != nil {
-		return made, err
-	}
+	made.Redaction = x.redact.facts()
 	return made, log.ReportRange(ctx, &x.from, &x.to, made.From, made.Last)
 }
 

@@ -83,7 +83,7 @@ func (r *redaction) readKey() ([]byte, error) {
 	key = bytes.TrimRight(key, "\r\n")
 	if len(key) < redact.MinKey || len(key) > maxKey {
 		return nil, fmt.Errorf("%s has %d bytes: a key has %d to %d; make one with: head -c 32 /dev/urandom | "+
-			"base64 > %s", r.key, len(key), redact.MinKey, maxKey, r.key)
+			"base64 > new.key", r.key, len(key), redact.MinKey, maxKey)
 	}
 	return key, nil
 }
@@ -105,31 +105,37 @@ func (r *redaction) start(out string) func(context.Context, *logs.Source, *bundl
 		if err != nil {
 			return nil, err
 		}
-		return r.made.Log(), nil
+		return r.made.Log(), r.writeMap()
 	}
 }
 
-// finish writes the map and returns the facts, nil without a redaction.
-func (r *redaction) finish() (*redactionFacts, error) {
-	if r.made == nil {
-		return nil, nil
+// writeMap writes the map, before there is a bundle.
+func (r *redaction) writeMap() error {
+	if r.mapping == "" {
+		return nil
 	}
-	if r.mapping != "" {
-		err := durable.WriteNew(r.mapping, func(w io.Writer) error { // its mode is 0600
-			enc := json.NewEncoder(w)
-			enc.SetEscapeHTML(false)
-			for _, one := range r.made.Names() {
-				if err := enc.Encode(one); err != nil {
-					return err
-				}
+	err := durable.WriteNew(r.mapping, func(w io.Writer) error { // its mode is 0600
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		for _, one := range r.made.Names() {
+			if err := enc.Encode(one); err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("write the map: %w", err)
 		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write the map: %w", err)
 	}
-	return &redactionFacts{Report: r.made.Report, Map: r.mapping}, nil
+	return nil
+}
+
+// facts returns the facts, nil without a redaction.
+func (r *redaction) facts() *redactionFacts {
+	if r.made == nil {
+		return nil
+	}
+	return &redactionFacts{Report: r.made.Report, Map: r.mapping}
 }
 
 // end removes what the redaction needed.
@@ -146,6 +152,9 @@ func (f *redactionFacts) write(w io.Writer) error {
 		return nil
 	}
 	plainf(w, "redacted  %d decisions made again, all the same\n", f.Decisions)
+	if f.NotCompared > 0 {
+		plainf(w, "          %d are not what this program decides, and are not compared\n", f.NotCompared)
+	}
 	for _, kind := range slices.Sorted(maps.Keys(f.Replaced)) {
 		plainf(w, "  %-18s%d replaced\n", kind, f.Replaced[kind])
 	}
