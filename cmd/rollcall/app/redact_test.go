@@ -182,7 +182,7 @@ func wantNoTextLeft(t *testing.T, lines [][]byte, file string) (searched int) {
 	return searched
 }
 
-// longEnough is the length of a name that does not occur among the hashes of a large bundle by chance. A shorter name is
+// longEnough is the length of a name that the random bytes of hashes do not have in a large bundle. A shorter name is
 // searched in the text of log cat.
 const longEnough = 7
 
