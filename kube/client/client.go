@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -97,8 +98,11 @@ func JSON(config *rest.Config) *rest.Config {
 	return c
 }
 
-// ReadOnly returns config for clients that send no request but to get, list and watch: any other one is an error
-// before it is sent.
+// ErrReadOnly is the error of a request that a client of ReadOnly does not send.
+var ErrReadOnly = errors.New("this client only reads")
+
+// ReadOnly returns config for clients that send no request but to get, list and watch. Any other request is an
+// ErrReadOnly, and is not sent.
 func ReadOnly(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
@@ -110,7 +114,10 @@ type readOnly struct{ next http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (r readOnly) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet {
-		return nil, fmt.Errorf("%s %s: a recorder changes nothing", request.Method, request.URL.Path)
+		if request.Body != nil {
+			_ = request.Body.Close() // nothing was read
+		}
+		return nil, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, ErrReadOnly)
 	}
 	return r.next.RoundTrip(request)
 }

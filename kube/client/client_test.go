@@ -1,10 +1,16 @@
 package client
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	componentbaseconfig "k8s.io/component-base/config"
 )
@@ -60,5 +66,30 @@ func TestAllClientsTogetherKeepTheRate(t *testing.T) {
 	}
 	if unlimited := Part(Shared(&rest.Config{QPS: -1}), 4); unlimited.RateLimiter != nil {
 		t.Error("there is a limit where none is wanted")
+	}
+}
+
+// TestAReadOnlyClientSendsNoChanges makes requests of each kind to a server, which gets the reading ones alone.
+func TestAReadOnlyClientSendsNoChanges(t *testing.T) {
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Method)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"PodList","apiVersion":"v1","items":[]}`))
+	}))
+	defer server.Close()
+	pods := kubernetes.NewForConfigOrDie(ReadOnly(&rest.Config{Host: server.URL})).CoreV1().Pods("ml")
+	if _, err := pods.List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("a list: %v", err)
+	}
+	_, created := pods.Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{})
+	deleted := pods.Delete(t.Context(), "a", metav1.DeleteOptions{})
+	for what, err := range map[string]error{"create": created, "delete": deleted} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if len(got) != 1 {
+		t.Errorf("the server got %q", got)
 	}
 }

@@ -4,8 +4,8 @@ import "testing"
 
 // TestEventsThatWriteNothingAreLeftOut has events of an audit log whose requests changed no object that is read.
 func TestEventsThatWriteNothingAreLeftOut(t *testing.T) {
-	const head = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","stage":"ResponseComplete",` +
-		`"stageTimestamp":"2026-11-28T07:00:00.000000Z","objectRef":{"resource":"pods","namespace":"d","name":"a"`
+	const head = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse",` +
+		`"stage":"ResponseComplete","stageTimestamp":"2026-11-28T07:00:00.000000Z","objectRef":{"resource":"pods","namespace":"d","name":"a"`
 	for _, test := range []struct{ event, skipped string }{
 		{head + `},"verb":"delete","requestURI":"/api/v1/namespaces/d/pods/a?dryRun=All"}`, "dry run"},
 		{head + `},"verb":"delete","requestURI":"/api/v1/namespaces/d/pods/a","requestObject":{"dryRun":["All"]}}`,

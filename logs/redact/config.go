@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // knownArguments are plugins whose arguments have names of resources, keys of labels and constants only, apart from
@@ -72,7 +73,10 @@ func (c *configWriter) value(path []string) error {
 
 func (c *configWriter) composite(begin json.Delim, path []string) error {
 	c.out = append(c.out, byte(begin))
-	if begin == '{' && len(path) == 2 && path[1] == "pluginConfig" {
+	if begin == '{' && len(path) == 2 && path[0] == "profiles" && path[1] == "pluginConfig" {
+		if len(c.plugins) == 0 {
+			return errors.New("pluginConfig of a profile: an element is no object")
+		}
 		c.plugin, c.plugins = c.plugins[0], c.plugins[1:]
 	}
 	for first := true; c.dec.More(); first = false {
@@ -89,7 +93,7 @@ func (c *configWriter) composite(begin json.Delim, path []string) error {
 			if !ok {
 				return fmt.Errorf("field name %v", name)
 			}
-			if err := c.write(field); err != nil {
+			if err := c.write(c.keyIn(path, field)); err != nil {
 				return err
 			}
 			c.out = append(c.out, ':')
@@ -111,6 +115,18 @@ func (c *configWriter) composite(begin json.Delim, path []string) error {
 	return nil
 }
 
+// keyIn returns the key that is written in the place of a key of a map. In the arguments of a plugin that this program
+// does not know, a key may be a name in the log.
+func (c *configWriter) keyIn(path []string, key string) string {
+	if len(path) > 3 && path[1] == "pluginConfig" && path[2] == "args" && !knownArguments[c.plugin] {
+		return c.w.known(key)
+	}
+	return key
+}
+
+// extenderVerbs are the usual last parts of the URLs of extenders.
+var extenderVerbs = set("", "filter", "prioritize", "preempt", "bind")
+
 // write writes a token as the encoder of the configuration does.
 func (c *configWriter) write(token any) error {
 	if n, ok := token.(json.Number); ok {
@@ -130,6 +146,8 @@ func (c *configWriter) replaced(path []string, text string) string {
 		return c.w.text(Scheduler, text)
 	case len(path) == 2 && path[0] == "extenders" && field == "urlPrefix":
 		return c.w.url(text)
+	case len(path) == 2 && path[0] == "extenders" && strings.HasSuffix(field, "Verb") && !extenderVerbs[text]:
+		return c.w.text(Free, text)
 	case len(path) > 2 && path[0] == "extenders" && path[1] == "tlsConfig",
 		len(path) == 2 && path[0] == "clientConnection" && field == "kubeconfig",
 		len(path) == 2 && path[0] == "leaderElection" && (field == "resourceName" || field == "resourceNamespace"):

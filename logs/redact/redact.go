@@ -136,6 +136,9 @@ func (r *Redaction) Close() error {
 	return err
 }
 
+// damagedBehind is written in the place of an error about damage, which names files.
+const damagedBehind = "the log is damaged behind this entry"
+
 // collect visits all texts of the range, and of the state before it. It returns the end of the range, which damage
 // may shorten, and the Machine before the range.
 func (w *walker) collect(ctx context.Context, log Source, plan *bundle.Plan) (eventlog.Chain, *scheduler.Machine,
@@ -154,7 +157,7 @@ func (w *walker) collect(ctx context.Context, log Source, plan *bundle.Plan) (ev
 	for e, err := range log.Read(ctx, plan.First) {
 		var damaged *eventlog.DamagedError
 		if errors.As(err, &damaged) && plan.UntilDamage && last >= plan.First {
-			plan.Last = last
+			plan.Last, plan.Damage = last, damagedBehind
 			break
 		}
 		if err != nil {
@@ -172,7 +175,7 @@ func (w *walker) collect(ctx context.Context, log Source, plan *bundle.Plan) (ev
 		return eventlog.Chain{}, nil, errNoEntries
 	}
 	if plan.Damage != "" || last < plan.Last {
-		plan.Damage = "the log is damaged behind this entry" // the error names files
+		plan.Damage = damagedBehind
 	}
 	hash, err := log.RecordHash(ctx, last)
 	return eventlog.Chain{Seq: last, Hash: hash}, original, err

@@ -40,12 +40,13 @@ func TestTextsThatNoSimulationHas(t *testing.T) {
 			"apiVersion": "example.com/v1", "kind": "Quota",
 			"metadata": map[string]any{"name": "quota-zoe", "namespace": "ns-zoe", "uid": "uid-zoe2"},
 			"spec": map[string]any{"owner": "zoe", "max": map[string]any{"cpu": "10"},
-				"list": []any{"zoe b", "In"}}}}},
+				"list": []any{"zoe b", "In"}, "of": map[string]any{"ns-zoe": "5"}, "host": "1042"}}}},
+		&eventlog.BindResult{UID: "uid-zoe", Node: "1042", Outcome: eventlog.BindFailed},
 		&eventlog.EpochStarted{ID: "zoe", Config: []byte(`{"extenders":[{"urlPrefix":"https://zoe.example/x",` +
-			`"filterVerb":"filter"}],"leaderElection":{"resourceName":"zoe"},"profiles":[{"pluginConfig":[{"args":` +
+			`"filterVerb":"filter","bindVerb":"zoe/bind"}],"leaderElection":{"resourceName":"zoe"},"profiles":[{"pluginConfig":[{"args":` +
 			`{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":` +
 			`[{"matchExpressions":[{"key":"team","operator":"In","values":["zoe"]},{"key":"size","operator":"Gt","values":["12"]}]}]}}},` +
-			`"name":"NodeAffinity"},{"args":{"limit":3,"in":"ns-zoe","mode":"Tight"},"name":"Other"}],` +
+			`"name":"NodeAffinity"},{"args":{"limit":3,"in":"ns-zoe","mode":"Tight","of":{"ns-zoe":5}},"name":"Other"}],` +
 			`"schedulerName":"zoe-scheduler"}]}`)},
 	}
 	names := NewNames([]byte("a key for tests only"))
@@ -71,8 +72,10 @@ func TestTextsThatNoSimulationHas(t *testing.T) {
 	if w.err != nil {
 		t.Fatal(w.err)
 	}
-	if strings.Contains(all.String(), "zoe") {
-		t.Errorf("a name is left: %s", all.String())
+	for _, name := range []string{"zoe", "1042"} {
+		if strings.Contains(all.String(), name) {
+			t.Errorf("%s is left: %s", name, all.String())
+		}
 	}
 	for _, kept := range []string{`"cpu":"10"`, `"In"`, `"kind":"Quota"`, `"limit":3`, `"mode":"Tight"`,
 		`"values":["12"]`, `"filterVerb":"filter"`, "https://"} {
@@ -92,6 +95,22 @@ func TestAWordIsNoPartOfAnother(t *testing.T) {
 	} {
 		if got := hasWord(text, "id"); got != want {
 			t.Errorf("hasWord(%q, id) is %v", text, got)
+		}
+	}
+}
+
+// TestAConfigurationOfAnotherFormIsNoPanic has arguments of plugins where no profile has them.
+func TestAConfigurationOfAnotherFormIsNoPanic(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"profiles":[{"pluginConfig":[{}]}],"x":{"pluginConfig":[{}]}}`: "",
+		`{"profiles":5}`: "configuration: ",
+	} {
+		w := newWalker(NewNames([]byte("a key for tests only")))
+		if got := string(w.config([]byte(config))); want == "" && (got != config || w.err != nil) {
+			t.Errorf("%s became %s, %v", config, got, w.err)
+		}
+		if want != "" && (w.err == nil || !strings.Contains(w.err.Error(), want)) {
+			t.Errorf("%s: error %v", config, w.err)
 		}
 	}
 }

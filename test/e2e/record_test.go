@@ -1,14 +1,12 @@
 package e2e_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -319,7 +317,7 @@ func (w *installedWorld) auditedChanges(scheduler string) map[string][]seenChang
 	return all
 }
 
-func isDryRun(e *auditv1.Event) bool { return bytes.Contains([]byte(e.RequestURI), []byte("dryRun=")) }
+func isDryRun(e *auditv1.Event) bool { return strings.Contains(e.RequestURI, "dryRun=") }
 
 // removes reports whether a deletion takes its pod away at once, and not after a grace period.
 func removes(e *auditv1.Event) bool {
@@ -336,27 +334,6 @@ func removes(e *auditv1.Event) bool {
 		}
 	}
 	return false
-}
-
-// eachAudited calls f for each line of the audit log about an object.
-func (w *installedWorld) eachAudited(f func(*auditv1.Event)) {
-	w.Helper()
-	file, err := os.Open(w.c.AuditLog())
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		var e auditv1.Event
-		if json.Unmarshal(lines.Bytes(), &e) == nil && e.ObjectRef != nil { // else it is the line that is being written
-			f(&e)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		w.Fatal(err)
-	}
 }
 
 // recordedChanges reads the recording by log cat.

@@ -367,6 +367,16 @@ func (w *world) audit(bound int) *accountant.Account {
 // asksOf calls f for each line of the audit log about a request of a user for a resource.
 func (w *world) asksOf(user string, f func(*auditv1.Event)) {
 	w.Helper()
+	w.eachAudited(func(e *auditv1.Event) {
+		if e.User.Username == user {
+			f(e)
+		}
+	})
+}
+
+// eachAudited calls f for each line of the audit log about a request for a resource.
+func (w *world) eachAudited(f func(*auditv1.Event)) {
+	w.Helper()
 	file, err := os.Open(w.c.AuditLog())
 	if err != nil {
 		w.Fatal(err)
@@ -376,10 +386,7 @@ func (w *world) asksOf(user string, f func(*auditv1.Event)) {
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var e auditv1.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			continue // the line that is being written
-		}
-		if e.User.Username == user && e.ObjectRef != nil {
+		if json.Unmarshal(lines.Bytes(), &e) == nil && e.ObjectRef != nil { // else it is the line that is being written
 			f(&e)
 		}
 	}
