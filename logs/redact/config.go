@@ -144,12 +144,9 @@ func (c *configWriter) replaced(path []string, text string) string {
 	switch {
 	case len(path) == 2 && path[0] == "profiles" && field == "schedulerName":
 		return c.w.text(Scheduler, text)
-	case len(path) == 2 && path[0] == "extenders" && field == "urlPrefix":
-		return c.w.url(text)
-	case len(path) == 2 && path[0] == "extenders" && strings.HasSuffix(field, "Verb") && !extenderVerbs[text]:
-		return c.w.text(Free, text)
-	case len(path) > 2 && path[0] == "extenders" && path[1] == "tlsConfig",
-		len(path) == 2 && path[0] == "clientConnection" && field == "kubeconfig",
+	case path[0] == "extenders":
+		return c.extender(path[1:], text)
+	case len(path) == 2 && path[0] == "clientConnection" && field == "kubeconfig",
 		len(path) == 2 && path[0] == "leaderElection" && (field == "resourceName" || field == "resourceNamespace"):
 		if text == "kube-scheduler" || text == "kube-system" {
 			return text // the defaults, which every log has
@@ -157,6 +154,18 @@ func (c *configWriter) replaced(path []string, text string) string {
 		return c.w.text(Free, text)
 	case len(path) > 3 && path[1] == "pluginConfig" && path[2] == "args":
 		return c.argument(path[3:], text)
+	}
+	return text
+}
+
+// extender returns the text that is written in the place of a text in the settings of an extender.
+func (c *configWriter) extender(path []string, text string) string {
+	switch {
+	case len(path) == 1 && path[0] == "urlPrefix":
+		return c.w.url(text)
+	case len(path) == 1 && strings.HasSuffix(path[0], "Verb") && !extenderVerbs[text],
+		len(path) > 1 && path[0] == "tlsConfig":
+		return c.w.text(Free, text)
 	}
 	return text
 }
