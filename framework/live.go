@@ -1,7 +1,7 @@
 package framework
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -18,8 +18,8 @@ type LiveOptions struct {
 	// FeatureGates override the gates of the file. If neither names gates.PopFromBackoffQ, it is on, as in
 	// kube-scheduler.
 	FeatureGates map[string]bool
-	// Recording says that nothing is decided: the configuration describes the scheduler that is recorded.
-	Recording bool
+	// SchedulerName is the name in the default configuration; "" means rollcall.
+	SchedulerName string
 	// Note receives a message for each change to the file's settings, and for each setting without effect.
 	Note func(message string)
 }
@@ -29,36 +29,24 @@ type LiveOptions struct {
 func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	adapt := func(external *configv1.KubeSchedulerConfiguration) { o.adapt(external, name) }
 	cfg, err := loadConfig(data, o.FeatureGates, gates.WithPopFromBackoffQ, adapt)
-	if err == nil && cfg.Recording {
-		err = errors.New("recording: the log alone has this field: use rollcall record")
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	cfg.Recording = o.Recording
 	return cfg, nil
 }
 
 // liveName is the default name of the scheduler. A scheduler of this name takes no pods from kube-scheduler.
 const liveName = "rollcall"
 
-// DefaultConfig returns the configuration of a scheduler named rollcall, for a cluster that has kube-scheduler. For a
-// recorder it returns kube-scheduler's.
+// DefaultConfig returns the configuration of a scheduler of that name. One named rollcall is for a cluster that has
+// kube-scheduler.
 func (o LiveOptions) DefaultConfig() (*Config, error) {
-	name := liveName
-	if o.Recording {
-		name = corev1.DefaultSchedulerName
-	}
+	name := cmp.Or(o.SchedulerName, liveName)
 	external := &configv1.KubeSchedulerConfiguration{
 		Profiles: []configv1.KubeSchedulerProfile{{SchedulerName: &name}},
 	}
 	o.adapt(external, "")
-	cfg, err := completeUnder(gates.WithPopFromBackoffQ(o.FeatureGates), external)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Recording = o.Recording
-	return cfg, nil
+	return completeUnder(gates.WithPopFromBackoffQ(o.FeatureGates), external)
 }
 
 func (o LiveOptions) adapt(external *configv1.KubeSchedulerConfiguration, name string) {

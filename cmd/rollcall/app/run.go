@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cliflag "k8s.io/component-base/cli/flag"
 	componentbaseconfig "k8s.io/component-base/config"
@@ -175,12 +176,15 @@ func (r *running) configuration() (*framework.Config, error) {
 	opts := framework.LiveOptions{
 		RaiseZeroBackoff: r.raiseBackoff, Note: func(message string) { slog.Info(message) },
 		FeatureGates: gates.OfProcess(), // the gates of the flags, which are in force
-		Recording:    r.records,
+	}
+	if r.records {
+		opts.SchedulerName = corev1.DefaultSchedulerName
 	}
 	cfg, err := loadConfig(r.registry, r.config, r.queuePolicy, opts)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Recording = r.records
 	if r.kubeconfig != "" {
 		cfg.ClientConnection.Kubeconfig = r.kubeconfig
 	}

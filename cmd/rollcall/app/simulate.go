@@ -357,6 +357,9 @@ func readConfigFile(registry framework.Registry, path string, read configReader)
 	if cfg, err = read.LoadConfig(data, path); err != nil {
 		return nil, "", err
 	}
+	if cfg.Recording {
+		return nil, "", fmt.Errorf("%s: recording: only a log has this field: use rollcall record", path)
+	}
 	if err := framework.ValidatePlugins(cfg, registry); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
