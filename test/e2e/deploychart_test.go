@@ -66,6 +66,9 @@ func TestTheChartsValuesAreCheckedByItsSchema(t *testing.T) {
 	if r := check(changed(t, values, stream(taken))); !r.IsValid() {
 		t.Errorf("a stream with TLS and an NKey: %v", r.Errors)
 	}
+	if r := check(changed(t, values, `{"recorder": true, "schedulerNames": ["default-scheduler"]}`)); !r.IsValid() {
+		t.Errorf("a recorder of kube-scheduler's pods: %v", r.Errors)
+	}
 	mistakes := map[string]string{
 		"a name that nothing reads":  `{"schedulerName": "a"}`,
 		"no names":                   `{"schedulerNames": []}`,
