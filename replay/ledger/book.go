@@ -42,8 +42,8 @@ type book struct {
 	atStart map[types.UID]bool    // the pods that existed when the part began
 	fates   map[types.UID]Column  // of those, what became of them first
 
-	line line
-
+	line   line
+	shapes shapes
 	splits splits
 	all    bool // the next settle visits everything
 }
@@ -68,6 +68,7 @@ func newBook(m *scheduler.Machine, by By, at edges) *book {
 		fallen: map[uint64]bool{}, atStart: map[types.UID]bool{}, fates: map[types.UID]Column{}, all: true}
 	b.common = &row{}
 	b.line = newLine(b)
+	b.shapes.offers = map[*kind]offer{}
 	b.splits = newSplits(b)
 	return b
 }
@@ -229,6 +230,9 @@ func (b *book) noteObject(res eventlog.Resource, namespace, name string, uid typ
 		b.line.regate = true
 	case eventlog.CompositePodGroups, eventlog.PriorityClasses:
 		b.all = true
+	case eventlog.PersistentVolumeClaims, eventlog.DeviceClasses:
+		b.shapes.changed()
+		b.line.regate = true
 	default:
 		b.line.regate = true
 	}
@@ -244,6 +248,7 @@ func (b *book) notePod(uid types.UID) {
 	}
 	if p := b.m.Cluster().Pods().Get(uid); p != nil && p.Group != nil {
 		b.suspects[p.Group] = true
+		b.line.touch(fwk.PodGroupKey(p.Group.Namespace, p.Group.Name))
 	}
 	b.noteNode(b.m.NominatedNode(uid))
 }

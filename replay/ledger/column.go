@@ -3,9 +3,9 @@ package ledger
 // Column is a column of the ledger. Each part of the resource-time is booked in one.
 type Column uint8
 
-// The columns. Held time is in the first five, idle time in the ones from IdleNobody on. The first
-// cause of idle time that applies counts, for the first entity in the order of the queue that waits and requests the
-// resource.
+// The columns. Held time is in the first five, idle time in the ones from IdleNobody on. The first cause of idle time
+// that applies counts, for the first entity in the order of the queue that waits, requests the resource, and fits the
+// nodes if they are empty.
 const (
 	// Useful: held by pods that ended well, or that still run at the log's end. A pod that was deleted counts if it was
 	// neither evicted by a decision nor lost with its node.
@@ -25,6 +25,8 @@ const (
 	Unavailable
 	// IdleNobody: no entity that requests the resource waited.
 	IdleNobody
+	// IdleImpossible: only entities waited that cannot be placed on the nodes that there are, even if all were empty.
+	IdleImpossible
 	// IdleCordoned: the node is unschedulable, and the pods do not tolerate that.
 	IdleCordoned
 	// IdleTainted: the pods do not tolerate a taint of the node.
@@ -49,8 +51,8 @@ const (
 )
 
 var columnNames = [columns]string{"useful", "lostPreempted", "lostFailed", "lostWithGang", "incomplete",
-	"overcommitted", "unavailable", "idleNobody", "idleCordoned", "idleTainted", "idleNotSelected", "idleOtherDomain",
-	"idleReserved", "idleFragmented", "idleLacksOther", "idleUsable", "capacity"}
+	"overcommitted", "unavailable", "idleNobody", "idleImpossible", "idleCordoned", "idleTainted", "idleNotSelected",
+	"idleOtherDomain", "idleReserved", "idleFragmented", "idleLacksOther", "idleUsable", "capacity"}
 
 // String is the column's name in the JSON form.
 func (c Column) String() string { return columnNames[c] }

@@ -109,12 +109,15 @@ func (k *kind) refused(n *v1.Node) Column {
 // places returns how many pods of the kind find room on a node, as far as resources are concerned. Resources that the
 // node may have as devices are not counted.
 func (b *book) places(k *kind, n *node) int64 {
-	least := n.slots
+	return b.placesOn(k, n.alloc, n.free, n.slots)
+}
+
+func (b *book) placesOn(k *kind, alloc, free []int64, slots int64) int64 {
 	for i, amount := range k.amounts {
-		if amount == 0 || at(n.alloc, i) == 0 && b.m.Cluster().Devices().Stands(b.resources[i]) {
+		if amount == 0 || at(alloc, i) == 0 && b.m.Cluster().Devices().Stands(b.resources[i]) {
 			continue
 		}
-		least = min(least, at(n.free, i)/amount)
+		slots = min(slots, at(free, i)/amount)
 	}
-	return max(0, least)
+	return max(0, slots)
 }

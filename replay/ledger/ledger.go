@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -297,6 +298,22 @@ func (l *Ledger) Gini(name v1.ResourceName) (gini *big.Rat, ok bool) {
 		return nil, false
 	}
 	return new(big.Rat).SetFrac(weighted, sum.Mul(sum, big.NewInt(n))), true
+}
+
+// CheckResource returns an error for a resource that the ledger does not have. It names the ones that it has.
+func (l *Ledger) CheckResource(name v1.ResourceName) error {
+	if slices.Contains(l.Resources, name) {
+		return nil
+	}
+	var all []string
+	advice := ""
+	for _, other := range l.Resources {
+		all = append(all, string(other))
+		if advice == "" && strings.HasSuffix(string(other), "/"+string(name)) {
+			advice = fmt.Sprintf("; did you mean %s?", other)
+		}
+	}
+	return fmt.Errorf("the log has no resource %q: it has %s%s", name, strings.Join(all, ", "), advice)
 }
 
 // unit is the unit in which people count a resource.

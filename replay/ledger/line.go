@@ -24,6 +24,8 @@ type line struct {
 	members map[types.UID]*waiter // by ready pod
 	kinds   map[string]*kind
 	heaps   []ranking // by resource
+	aside   []ranking // by resource, in any order: what is impossible, see shapes
+	asideOf uint64    // the version of shapes that they are of
 	stamps  uint64    // the last one given
 
 	pods   []types.UID        // to look at
@@ -50,6 +52,9 @@ type waiter struct {
 	asks  *asks  // a memo
 	ask   string // the key of asks
 	kept  bool   // asks is for a state in which room is kept
+	// never is a memo: whether it is impossible. judged is the version of shapes that it is for, plus one.
+	never  bool
+	judged uint64
 }
 
 // wait is the time from the instant at which an entity had all that it needs, but nodes, to its placement.
@@ -138,7 +143,8 @@ func (l *line) restart(q *queue.Queue) {
 	clear(l.members)
 	clear(l.kinds)
 	clear(l.gated)
-	l.heaps = nil
+	l.heaps, l.aside = nil, nil
+	clear(l.b.shapes.offers)
 	// any order: a set
 	for key, w := range l.waiters {
 		w.ready, w.kinds, w.needs, w.stamp, w.asks = nil, nil, nil, 0, nil
@@ -209,7 +215,10 @@ func (l *line) lookAt(q *queue.Queue, key queue.Key) {
 		w = &waiter{key: key}
 		l.waiters[key] = w
 	}
-	w.e, w.asks = e, nil
+	w.e, w.asks, w.judged = e, nil, 0
+	if w.never {
+		w.stamp = 0 // it may be possible now
+	}
 	if w.ready == nil || len(w.ready) != e.NumReady() {
 		l.recount(w)
 	}
@@ -261,7 +270,7 @@ func (l *line) rank(w *waiter) {
 	w.stamp = l.stamps
 	for res, needs := range w.needs {
 		for len(l.heaps) <= res {
-			l.heaps = append(l.heaps, nil)
+			l.heaps, l.aside = append(l.heaps, nil), append(l.aside, nil)
 		}
 		if needs {
 			heap.Push(&l.heaps[res], rank{w.place, w.key, w, w.stamp})
@@ -269,19 +278,48 @@ func (l *line) rank(w *waiter) {
 	}
 }
 
-// first returns the first entity that waits and requests a resource, nil for none.
+// first returns the first entity that waits, requests a resource and is not impossible. It returns nil for none.
 func (l *line) first(res int) *waiter {
 	if res >= len(l.heaps) {
 		return nil
 	}
+	if l.asideOf != l.b.shapes.version {
+		l.reconsider()
+	}
 	h := &l.heaps[res]
 	for len(*h) > 0 {
-		if top := (*h)[0]; top.w.stamp == top.stamp {
-			return top.w
+		top := (*h)[0]
+		if top.w.stamp == top.stamp {
+			if !l.impossible(top.w) {
+				return top.w
+			}
+			l.aside[res] = append(l.aside[res], top)
 		}
 		heap.Pop(h)
 	}
 	return nil
+}
+
+// reconsider ranks again what was impossible.
+func (l *line) reconsider() {
+	l.asideOf = l.b.shapes.version
+	for res := range l.aside {
+		for _, r := range l.aside[res] {
+			if r.w.stamp == r.stamp {
+				heap.Push(&l.heaps[res], r)
+			}
+		}
+		l.aside[res] = l.aside[res][:0]
+	}
+}
+
+// anyImpossible reports whether an entity waits and requests a resource, but is impossible. Call first before.
+func (l *line) anyImpossible(res int) bool {
+	if res >= len(l.aside) {
+		return false
+	}
+	l.aside[res] = slices.DeleteFunc(l.aside[res], func(r rank) bool { return r.w.stamp != r.stamp })
+	return len(l.aside[res]) > 0
 }
 
 // leave takes an entity out: it is placed, or gone.

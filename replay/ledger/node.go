@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,6 +22,7 @@ type node struct {
 	free  []int64
 	over  []int64 // requested beyond alloc
 	slots int64   // how many more pods it takes
+	most  int64   // how many pods it takes when it is empty
 	runs  []*run
 	since eventlog.Time // not booked since
 	kept  bool          // it keeps room for nominated pods
@@ -158,13 +162,21 @@ func (b *book) lookAt(i int, anyKept bool) {
 	b.journal.note(i, len(b.nodes))
 	info, err := b.m.Cluster().Nodes().Get(n.name)
 	if err != nil {
+		if n.obj != nil {
+			b.shapes.changed()
+		}
 		n.obj, n.down, n.alloc, n.free, n.over, n.slots, n.kept = nil, false, nil, nil, nil, 0, false
 		delete(b.keeping, i)
 		b.sweep(n)
 		return
 	}
 	if obj := info.Node(); obj != n.obj {
+		before, alloc, most := n.obj, n.alloc, n.most
 		n.obj, n.down, n.alloc = obj, isDown(obj), b.amounts(info.GetAllocatable())
+		n.most = int64(info.GetAllocatable().GetAllowedPodNumber())
+		if before == nil || n.most != most || !slices.Equal(alloc, n.alloc) || !maps.Equal(before.Labels, obj.Labels) {
+			b.shapes.changed()
+		}
 	}
 	b.lookAtPods(n, info)
 	n.free, n.over = make([]int64, len(b.resources)), make([]int64, len(b.resources))
@@ -173,7 +185,7 @@ func (b *book) lookAt(i int, anyKept bool) {
 		n.free[res] = max(0, at(n.alloc, res)-requested)
 		n.over[res] = max(0, requested-at(n.alloc, res))
 	}
-	n.slots = int64(info.GetAllocatable().GetAllowedPodNumber() - len(info.GetPods()))
+	n.slots = n.most - int64(len(info.GetPods()))
 	n.kept = anyKept && len(b.m.KeptOn(n.name)) > 0
 	delete(b.keeping, i)
 	if n.kept {

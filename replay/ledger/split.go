@@ -16,7 +16,8 @@ const maxSplits = 24
 
 // asks are the requests of the entity that waits. The cause of idle room depends on them and on the nodes.
 type asks struct {
-	kinds  []*kind // by key; nil if nobody waits
+	kinds  []*kind // by key; nil if nobody waits who fits the nodes
+	never  bool    // somebody waits who does not
 	gang   bool
 	labels []string // all nodes must have one value of each
 	fixed  string   // the domain where members are; "" for the one with the most places
@@ -105,8 +106,7 @@ func (s *splits) choose() {
 	s.tick++
 	s.charge = s.charge[:0]
 	for res := range s.stride {
-		first := s.b.line.first(res)
-		x := s.get(first)
+		x := s.get(res)
 		if x.used != s.tick {
 			x.used = s.tick
 			x.catchUp()
@@ -127,12 +127,14 @@ func (s *splits) choose() {
 	}
 }
 
-// get returns the split for a waiting entity; nil is nobody.
-func (s *splits) get(w *waiter) *split {
+// get returns the split for the first entity that waits for a resource.
+func (s *splits) get(res int) *split {
 	var a asks
 	key := ""
-	if w != nil {
+	if w := s.b.line.first(res); w != nil {
 		a, key = w.asking(s.b)
+	} else if s.b.line.anyImpossible(res) {
+		a.never, key = true, "never"
 	}
 	x := s.byKey[key]
 	if x == nil {
@@ -272,8 +274,7 @@ func (x *split) divide(i int, n *node, res int) (s share) {
 	if free == 0 {
 		return s
 	}
-	s.amount, s.cause = free, IdleNobody
-	if len(x.kinds) == 0 {
+	if s.amount, s.cause = free, x.nobody(); len(x.kinds) == 0 {
 		return s
 	}
 	var takers []*kind
@@ -320,6 +321,14 @@ func (x *split) divide(i int, n *node, res int) (s share) {
 		}
 	}
 	return s
+}
+
+// nobody is the cause where no entity waits that fits the nodes.
+func (x *split) nobody() Column {
+	if x.never {
+		return IdleImpossible
+	}
+	return IdleNobody
 }
 
 // keptOn returns how much of a resource is kept on a node for nominated pods of others.

@@ -111,7 +111,8 @@ func (c Column) Label() string { return labels[c] }
 
 var labels = map[Column]string{
 	Unavailable: "on nodes that were not ready",
-	IdleNobody:  "idle, nobody waited for it", IdleCordoned: "idle, cordoned", IdleTainted: "idle, tainted",
+	IdleNobody:  "idle, nobody waited for it", IdleImpossible: "idle, what waited fits no node",
+	IdleCordoned: "idle, cordoned", IdleTainted: "idle, tainted",
 	IdleNotSelected: "idle, not selected", IdleOtherDomain: "idle, in another domain",
 	IdleReserved: "idle, reserved for others", IdleFragmented: "idle, fragmented",
 	IdleLacksOther: "idle, node lacks another resource", IdleUsable: "idle, usable",

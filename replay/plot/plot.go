@@ -119,8 +119,8 @@ func endsOf(start, end eventlog.Time, step time.Duration) []eventlog.Time {
 func (p *Plot) chooseResources(asked []v1.ResourceName) error {
 	l := p.ledger
 	for _, name := range asked {
-		if !slices.Contains(l.Resources, name) {
-			return &history.RequestError{Err: fmt.Errorf("the log has no resource %q: it has %q", name, l.Resources)}
+		if err := l.CheckResource(name); err != nil {
+			return &history.RequestError{Err: err}
 		}
 	}
 	if p.resources = slices.Clone(asked); len(asked) > 0 {

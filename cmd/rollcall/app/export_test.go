@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/test/worlds"
 )
 
 // perfettoTrace is the part of the Trace Event Format that "rollcall export" writes.
@@ -53,15 +51,10 @@ func nanos(t *testing.T, n json.Number) int64 {
 // naive reader finds, who looks at all pods after each entry. The slices of a track are nested, each track has a name,
 // and there is an instant for each decision.
 func TestATraceHasEachPodOnItsNode(t *testing.T) {
-	slices := 0
+	compared := 0
 	for seed := uint64(1); seed <= 6; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			dir := t.TempDir()
-			world := worlds.Generate(seed)
-			args, err := world.Write(dir)
-			must(t, err)
-			log := filepath.Join(dir, "log.db")
-			rollcall(t, append(append([]string{"simulate"}, args...), "--log", log, "--snapshot-every", "50")...)
+			log := logOfWorld(t, seed)
 			last := naiveRuns(t, log, 0, 0).last
 			for _, within := range [][2]uint64{{0, last}, {last / 3, last / 3 * 2}, {last - 1, last}} {
 				want := naiveRuns(t, log, within[0], within[1])
@@ -72,12 +65,12 @@ func TestATraceHasEachPodOnItsNode(t *testing.T) {
 				var trace perfettoTrace
 				must(t, json.Unmarshal(rollcall(t, args...), &trace))
 				wantTrace(t, &trace, want)
-				slices += len(want.runs)
+				compared += len(want.runs)
 			}
 		})
 	}
-	if slices < 100 {
-		t.Errorf("%d pods were compared", slices)
+	if compared < 100 {
+		t.Errorf("%d pods were compared", compared)
 	}
 }
 

@@ -16,13 +16,14 @@ import (
 // naiveBooks is the result of a naive reader of log cat that books resource-time. At every instant it visits all
 // nodes and pods. It shares no code with the product. The worlds may have anything that test/worlds makes.
 type naiveBooks struct {
-	t     naiveReporter
-	from  time.Time
-	now   time.Time
-	nodes map[string]*v1.Node
-	pods  map[string]*bookedPod // by UID
-	gangs map[string]*bookedGang
-	evict map[uint64]string // by decision: its outcome
+	t      naiveReporter
+	from   time.Time
+	now    time.Time
+	nodes  map[string]*v1.Node
+	pods   map[string]*bookedPod // by UID
+	claims map[string]bool       // namespace/name of volume claims
+	gangs  map[string]*bookedGang
+	evict  map[uint64]string // by decision: its outcome
 	// capacity and held are by node, then resource; group has, by namespace and column, the time of one resource.
 	capacity, held map[string]map[string]*big.Int
 	of             string // the resource of the sums below
@@ -67,7 +68,8 @@ type bookedDecision struct {
 
 func bookNaively(t naiveReporter, cat string, of string, from, to time.Time) *naiveBooks {
 	b := &naiveBooks{t: t, of: of, nodes: map[string]*v1.Node{}, pods: map[string]*bookedPod{},
-		gangs: map[string]*bookedGang{}, evict: map[uint64]string{}, capacity: map[string]map[string]*big.Int{},
+		claims: map[string]bool{},
+		gangs:  map[string]*bookedGang{}, evict: map[uint64]string{}, capacity: map[string]map[string]*big.Int{},
 		held: map[string]map[string]*big.Int{}, group: map[string]map[string]*big.Int{}, idle: map[string]*big.Int{},
 		longest: map[string]time.Duration{}, longestName: map[string]string{}}
 	for line := range strings.Lines(cat) {
@@ -195,6 +197,10 @@ func (b *naiveBooks) upserted(e *bookedLine) {
 		if obj.Spec.NodeName != "" {
 			p.node, p.waiting = obj.Spec.NodeName, false
 		}
+	case e.Resource == "persistentvolumeclaims":
+		obj := &v1.PersistentVolumeClaim{}
+		b.must(json.Unmarshal(e.Object, obj))
+		b.claims[obj.Namespace+"/"+obj.Name] = true
 	case e.Resource == "podgroups.scheduling.k8s.io" || strings.HasPrefix(e.Resource, "podgroups"):
 		var o struct {
 			Metadata struct {
@@ -386,7 +392,7 @@ func (b *naiveBooks) waited(g *bookedGang) {
 func (b *naiveBooks) first() (first *bookedGang) {
 	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
 		g := b.gangs[name]
-		if g.since.IsZero() {
+		if g.since.IsZero() || b.isImpossible(g) {
 			continue
 		}
 		if first == nil || g.priority > first.priority ||
@@ -409,6 +415,9 @@ func (b *naiveBooks) causes(n *v1.Node, free int64, there, used map[string]int64
 		return map[string]int64{"unavailable": free}
 	}
 	if g == nil {
+		if b.anyWaits() {
+			return map[string]int64{"idleImpossible": free}
+		}
 		return map[string]int64{"idleNobody": free}
 	}
 	member := b.membersOf(g)[0].obj

@@ -26,12 +26,7 @@ func TestTheLedgerBooksEachNodesTimeOnce(t *testing.T) {
 	several := 0
 	for seed := uint64(1); seed <= 8; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			dir := t.TempDir()
-			world := worlds.Generate(seed)
-			args, err := world.Write(dir)
-			must(t, err)
-			log := filepath.Join(dir, "log.db")
-			rollcall(t, slices.Concat([]string{"simulate"}, args, []string{"--log", log, "--snapshot-every", "50"})...)
+			log := logOfWorld(t, seed)
 			b := ledgers{t: t, name: log}
 			whole := b.make("node", ledger.Span{}, 1)
 			b.wantBalance(whole)
@@ -47,6 +42,18 @@ func TestTheLedgerBooksEachNodesTimeOnce(t *testing.T) {
 	if several == 0 {
 		t.Error("no ledger was booked in several parts")
 	}
+}
+
+// logOfWorld simulates a random world, and returns its log.
+func logOfWorld(t *testing.T, seed uint64) string {
+	t.Helper()
+	dir := t.TempDir()
+	world := worlds.Generate(seed)
+	args, err := world.Write(dir)
+	must(t, err)
+	log := filepath.Join(dir, "log.db")
+	rollcall(t, slices.Concat([]string{"simulate"}, args, []string{"--log", log, "--snapshot-every", "50"})...)
+	return log
 }
 
 // ledgers makes ledgers of a log.
@@ -262,8 +269,8 @@ func (b *naiveBooks) compare(told *toldLedger, whole bool) {
 			want(team+" "+c, told.Groups[i].sum(c), found[c])
 		}
 	}
-	for _, cause := range []string{"unavailable", "idleNobody", "idleCordoned", "idleTainted", "idleNotSelected",
-		"idleOtherDomain", "idleReserved", "idleFragmented", "idleLacksOther", "idleUsable"} {
+	for _, cause := range []string{"unavailable", "idleNobody", "idleImpossible", "idleCordoned", "idleTainted",
+		"idleNotSelected", "idleOtherDomain", "idleReserved", "idleFragmented", "idleLacksOther", "idleUsable"} {
 		want(cause, told.Total.sum(cause), b.idle[cause])
 	}
 	if !whole {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/replay/ledger"
-	"github.com/rollcall-sched/rollcall/test/worlds"
 )
 
 // TestABucketOfALedgerIsTheLedgerOfItsTime books random worlds in buckets, in one part and in several. Each bucket
@@ -20,12 +18,7 @@ func TestABucketOfALedgerIsTheLedgerOfItsTime(t *testing.T) {
 	several := 0
 	for seed := uint64(11); seed <= 16; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			dir := t.TempDir()
-			world := worlds.Generate(seed)
-			args, err := world.Write(dir)
-			must(t, err)
-			log := filepath.Join(dir, "log.db")
-			rollcall(t, slices.Concat([]string{"simulate"}, args, []string{"--log", log, "--snapshot-every", "50"})...)
+			log := logOfWorld(t, seed)
 			b := ledgers{t: t, name: log}
 			by := []string{"node", "namespace", "gang", "priority"}[seed%4]
 			whole := b.make(by, ledger.Span{}, 1)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,9 @@ type plotting struct {
 }
 
 var plotFormats = []string{"svg", "json", "csv"}
+
+// otherPictures are the endings of files that no SVG should have.
+var otherPictures = []string{".png", ".jpg", ".jpeg", ".pdf", ".gif", ".webp"}
 
 func newPlot(registry framework.Registry) *cobra.Command {
 	p := plotting{reading: reading{registry: registry}, to: target{flag: "--out"}}
@@ -78,6 +82,9 @@ the exact sum. docs/REPORT.md defines the columns.`,
 func (p *plotting) run(cmd *cobra.Command, name string) error {
 	if !slices.Contains(plotFormats, p.format) {
 		return usageError{fmt.Errorf("--output is %q: want one of %q", p.format, plotFormats)}
+	}
+	if ext := strings.ToLower(filepath.Ext(p.to.path)); p.format == "svg" && slices.Contains(otherPictures, ext) {
+		return usageError{fmt.Errorf("--out is %s: the picture is an SVG, so name it .svg", p.to.path)}
 	}
 	if p.step < 0 {
 		return usageError{fmt.Errorf("--step is %s: want a duration above zero", p.step)}

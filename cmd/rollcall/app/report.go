@@ -124,8 +124,8 @@ func (r *reporting) run(cmd *cobra.Command, name string) error {
 func (r *reporting) chosen(l *ledger.Ledger) (only []v1.ResourceName, err error) {
 	for _, text := range r.resources {
 		name := v1.ResourceName(text)
-		if !slices.Contains(l.Resources, name) {
-			return nil, usageError{fmt.Errorf("--resource is %q: the log has %q", text, l.Resources)}
+		if err := l.CheckResource(name); err != nil {
+			return nil, usageError{err}
 		}
 		only = append(only, name)
 	}
