@@ -144,6 +144,28 @@ func (os *outcomes) decided(m *scheduler.Machine, d *eventlog.Decision, at answe
 	}
 }
 
+// totals counts the outcomes of one kind.
+func (os *outcomes) totals(kind string) (t Totals) {
+	var sum time.Duration
+	// any order: sums and a maximum
+	for _, o := range os.byName {
+		if o.kind != kind {
+			continue
+		}
+		t.All++
+		t.Evicted += o.Evicted
+		if wait, ok := o.wait(answer.Point{}); ok && o.Placed != nil {
+			t.Placed++
+			sum += wait
+			t.LongestWait = max(t.LongestWait, Wait(wait))
+		}
+	}
+	if t.Placed > 0 {
+		t.MeanWait = Wait(sum / time.Duration(t.Placed))
+	}
+	return t
+}
+
 // objects returns the objects that differ, by resource.
 func (c *comparison) objects() []ObjectsDiffer {
 	byResource := map[eventlog.Resource]*ObjectsDiffer{}
@@ -225,6 +247,9 @@ func (c *comparison) fill(x *Change) bool {
 	b, okB := x.B.wait(c.b.last)
 	if okA && okB {
 		x.WaitA, x.WaitB, x.MoreWait = Wait(a), Wait(b), Wait(b-a)
+	}
+	if x.A.Placed == nil && x.B.Placed == nil {
+		x.MoreWait = 0 // they wait at the end of both logs: the difference is the logs'
 	}
 	if (x.A.Placed == nil) != (x.B.Placed == nil) {
 		x.weight = placedInOne

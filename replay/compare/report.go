@@ -26,6 +26,9 @@ type Report struct {
 	SettingsDiffer int       `json:"settingsDiffer"`
 	// Input is the first difference of the inputs, nil if there is none.
 	Input *InputDifference `json:"input,omitempty"`
+	// InputLater says that the first different input is behind the first different decision, and may be a result of it:
+	// a pod that a controller makes again has another name.
+	InputLater bool `json:"inputLater,omitempty"`
 	// Objects are the differences of the objects that came, and of the nodes as they were last, by resource.
 	Objects []ObjectsDiffer `json:"objects"`
 	// SameDecisions counts the decisions before the first different one.
@@ -51,6 +54,19 @@ type Side struct {
 	Entries uint64       `json:"entries"`
 	First   answer.Point `json:"first"`
 	Last    answer.Point `json:"last"`
+	// Gangs and Pods count the outcomes of all gangs, and of all pods without a gang.
+	Gangs Totals `json:"gangs"`
+	Pods  Totals `json:"pods"`
+}
+
+// Totals count outcomes. The waits are of the ones that got nodes.
+type Totals struct {
+	All         int  `json:"all"`
+	Placed      int  `json:"placed"`
+	MeanWait    Wait `json:"meanWaitSeconds"`
+	LongestWait Wait `json:"longestWaitSeconds"`
+	// Evicted counts pods.
+	Evicted int `json:"evicted"`
 }
 
 // Setting is a field of the configuration that differs. A and B are its values as JSON, "" where there is none.
@@ -133,6 +149,9 @@ func (w Wait) String() string { return time.Duration(w).Round(time.Millisecond).
 func (c *comparison) report() (*Report, error) {
 	r := &Report{A: c.a.told(), B: c.b.told(), Relative: c.relative, Input: c.input, SameDecisions: c.same,
 		Decision: c.decision, Settings: []Setting{}, Objects: c.objects(), Gangs: []Change{}, Pods: []Change{}}
+	if i, d := c.input, c.decision; i != nil && d != nil {
+		r.InputLater = later(i.A, d.A) && later(i.B, d.B)
+	}
 	settings, err := c.settings()
 	if err != nil {
 		return nil, err
@@ -146,7 +165,13 @@ func (c *comparison) report() (*Report, error) {
 	return r, nil
 }
 
-func (s *side) told() Side { return Side{Log: s.Name, Entries: s.read, First: s.first, Last: s.last} }
+// later reports whether an input comes after a decision in one log. One that there is not is later than all.
+func later(i *Input, d *Decided) bool { return i == nil || d != nil && i.Seq > d.Seq }
+
+func (s *side) told() Side {
+	return Side{Log: s.Name, Entries: s.read, First: s.first, Last: s.last, Gangs: s.outcomes.totals("gang"),
+		Pods: s.outcomes.totals("pod")}
+}
 
 // settings returns the differences of the configurations, epoch by epoch.
 func (c *comparison) settings() (all []Setting, err error) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -32,15 +33,25 @@ func (r *Report) WriteText(w io.Writer) error {
 		label, title string
 		list         []Change
 		count        int
-	}{{"gangs", "GANG", r.Gangs, r.GangsDiffer}, {"pods", "POD", r.Pods, r.PodsDiffer}} {
+		a, b         Totals
+	}{{"gangs", "GANG", r.Gangs, r.GangsDiffer, r.A.Gangs, r.B.Gangs},
+		{"pods", "POD", r.Pods, r.PodsDiffer, r.A.Pods, r.B.Pods}} {
 		if part.count == 0 {
 			p.printf("%-14s the same outcomes\n", part.label)
 			continue
 		}
 		p.printf("%-14s %d with other outcomes%s\n", part.label, part.count, shown(len(part.list), part.count))
+		p.printf("  A %s\n  B %s\n", part.a.text(), part.b.text())
 		p.table(part.title, part.list)
 	}
 	return p.err
+}
+
+// text says the totals in a line.
+func (t Totals) text() string {
+	mean := Wait(time.Duration(t.MeanWait).Round(time.Second))
+	return fmt.Sprintf("%d of %d placed; waits %s in the mean, %s at most; pods evicted: %d", t.Placed, t.All,
+		mean, t.LongestWait, t.Evicted)
 }
 
 func shown(n, all int) string {
@@ -79,7 +90,11 @@ func (r *Report) writeInput(p *printer) {
 		p.printf("inputs         the same\n")
 		return
 	}
-	p.printf("inputs         first difference\n")
+	after := ""
+	if r.InputLater {
+		after = ", behind the first different decision: it may be a result of that"
+	}
+	p.printf("inputs         first difference%s\n", after)
 	defer r.writeObjects(p)
 	for _, each := range []struct {
 		label string
