@@ -39,6 +39,7 @@ const maxHeld = 50000
 //   - Failed attempts of a gang or a pod with the same code are one event of Waiting, until something else happens.
 //   - Pods of a gang that end the same way are one event, until something else happens to the gang.
 //   - The pods that a gang loses with a node are one event, until something else happens to the node.
+//   - So are the pods that a gang loses with several nodes at one instant in a row.
 //   - The same event of several nodes, or of several pods of no gang, at one instant in a row is one event.
 type List struct {
 	filter Filter
@@ -183,12 +184,34 @@ func longer(a, b *float64) *float64 {
 
 // Flush hands out all events. Later ones are not folded into them. Only an equal event of Waiting is left out.
 func (l *List) Flush() {
-	for _, e := range l.held {
+	for i, e := range l.held {
+		if e.told = true; i+1 < len(l.held) && l.held[i+1].absorb(e) {
+			continue
+		}
 		if l.err == nil {
 			e.say()
 			l.err = l.out(e)
 		}
-		e.told = true
 	}
 	l.held = l.held[:0]
+}
+
+// absorb takes in the event right before this one, if both are about pods that a gang lost at one instant in the same
+// way, with different nodes. It reports whether it did.
+func (e *Event) absorb(before *Event) bool {
+	if e.Kind != Lost || before.Kind != Lost || e.Gang == "" || e.Gang != before.Gang || e.Time != before.Time ||
+		e.folds != before.folds || (e.Cause == nil) != (before.Cause == nil) ||
+		e.Cause != nil && e.Cause.Kind != before.Cause.Kind {
+		return false
+	}
+	names := slices.Concat(before.Names, e.Names)
+	e.Names = names[:min(len(names), maxNames)]
+	e.Point, e.Cause, e.Node = before.Point, before.Cause, ""
+	e.Count, e.Pods = e.Count+before.Count, e.Pods+before.Pods
+	e.BelowMinimum = e.BelowMinimum || before.BelowMinimum
+	e.podsAll = append(e.podsAll, before.podsAll...)
+	for _, n := range before.nodesAll {
+		e.addNode(n)
+	}
+	return true
 }

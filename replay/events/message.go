@@ -47,7 +47,7 @@ func (e *Event) words() string {
 		by := strings.TrimPrefix(phrase.Preemptor(e.By), "gang ")
 		return fmt.Sprintf("%s preempted by %s", e.podsOf(), by)
 	case Lost:
-		return phrase.NodeLostInShort(e.loss)
+		return e.wordsOfLost()
 	case Evicted:
 		return fmt.Sprintf("%s evicted: %s", e.podsOf(), e.Detail)
 	case Succeeded:
@@ -82,13 +82,35 @@ func (e *Event) wordsOfNode() string {
 	}[e.Kind]
 	text = name + " " + text
 	if e.NumNodes > 1 {
-		const most = 3
-		text += ": " + strings.Join(e.Nodes[:min(most, len(e.Nodes))], ", ")
-		if e.NumNodes > most {
-			text += fmt.Sprintf(" and %d more", e.NumNodes-most)
-		}
+		text += ": " + e.nodeNames()
 	}
 	return text
+}
+
+// nodeNames lists the first nodes.
+func (e *Event) nodeNames() string {
+	const most = 3
+	text := strings.Join(e.Nodes[:min(most, len(e.Nodes))], ", ")
+	if e.NumNodes > most {
+		text += fmt.Sprintf(" and %d more", e.NumNodes-most)
+	}
+	return text
+}
+
+func (e *Event) wordsOfLost() string {
+	if e.NumNodes <= 1 {
+		return phrase.NodeLostInShort(e.loss)
+	}
+	verb := "lost"
+	switch e.How {
+	case "Drained":
+		verb = "drained"
+	case "Deleted", "NotReady", "Unreachable":
+	default:
+		verb = "evicted their pods"
+	}
+	return fmt.Sprintf("%d nodes %s: %s lost%s: %s", e.NumNodes, verb, e.podsOf(),
+		ifSo(e.BelowMinimum, ", gang below its minimum"), e.nodeNames())
 }
 
 func (e *Event) wordsOfPlaced() string {

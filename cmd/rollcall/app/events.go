@@ -20,6 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/termwidth"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay/events"
+	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
@@ -158,9 +159,30 @@ func (l *eventList) run(cmd *cobra.Command, name string) error {
 		return l.followFrom(cmd, name, reading, printer)
 	}
 	if printer.printed == 0 {
+		if err := l.isKnown(cmd.Context(), past, last); err != nil {
+			return err
+		}
 		log.shown.note(fmt.Sprintf("the entries %d to %d have no such event", first, last))
 	}
 	return nil
+}
+
+// isKnown returns an error if a name that is asked for does not exist up to an entry.
+func (l *eventList) isKnown(ctx context.Context, past *history.Log, last uint64) (err error) {
+	opts := explain.Options{AtSeq: last}
+	if namespace, name, ok := strings.Cut(l.filter.Gang, "/"); ok {
+		_, err = explain.Group(ctx, past, namespace, name, opts)
+	}
+	if namespace, name, ok := strings.Cut(l.filter.Pod, "/"); ok && err == nil {
+		_, err = explain.Pod(ctx, past, namespace, name, opts)
+	}
+	if l.filter.Node != "" && err == nil {
+		_, err = explain.Node(ctx, past, l.filter.Node, opts)
+	}
+	if unknown := (*explain.NotFoundError)(nil); errors.As(err, &unknown) {
+		return err
+	}
+	return nil // the events were read, and there are none
 }
 
 // entries returns the range of entries that is asked for.

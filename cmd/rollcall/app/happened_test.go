@@ -80,7 +80,10 @@ func (e *toldEvent) count(told map[string]int) {
 			told[fmt.Sprintf("%s %s %s", at, e.Kind, node)]++
 		}
 	case "Lost":
-		told[fmt.Sprintf("%s Lost %s with %s", at, e.Gang, e.Node)] += e.Pods
+		told[fmt.Sprintf("%s Lost %s", at, e.Gang)] += e.Pods
+		for _, node := range e.Nodes {
+			told[fmt.Sprintf("%s Lost %s with %s", at, e.Gang, node)]++
+		}
 	case "Preempted":
 		told[fmt.Sprintf("%s Preempted %s by %s", at, e.Gang, e.By.Group)] += e.Pods
 	case "Placed":
@@ -212,7 +215,10 @@ func (h *happenings) pod(e *happenedLine) {
 
 func (h *happenings) lose(p *happenedPod) {
 	p.gone = true
-	h.note("Lost %s with %s", p.gang, p.node)
+	h.note("Lost %s", p.gang)
+	if key := h.now.Format(time.TimeOnly) + " Lost " + p.gang + " with " + p.node; h.found[key] == 0 {
+		h.add(1, key)
+	}
 }
 
 func (h *happenings) decision(e *happenedLine) {
