@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -149,6 +150,11 @@ func (d *decoder) logged(obj eventlog.Object, as typed, r *reduced, alike bool) 
 		as.adapt(obj)
 	}
 	f := &found{name: nameOf(as.resource, obj), uid: obj.GetUID(), newest: newestIn(obj)}
+	for _, t := range []time.Time{obj.GetCreationTimestamp().Time, f.newest} {
+		if !t.IsZero() && (t.Before(time.Unix(0, 0)) || t.After(time.Unix(0, math.MaxInt64))) {
+			return nil, fmt.Errorf("%s %q has the time %s: want one from 1970 to 2262", kind, f.name, t)
+		}
+	}
 	f.version, _ = strconv.ParseUint(obj.GetResourceVersion(), 10, 64) // 0 if it is none
 	// It has none in a file written by hand.
 	if f.uid == "" {

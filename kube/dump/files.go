@@ -132,13 +132,14 @@ func sources(path string) (files []source, others int, err error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		return []source{{path, info.ModTime()}}, 0, nil
 	}
+	root := path
 	err = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case e.IsDir() || !e.Type().IsRegular():
 			return nil
-		case !mayBeDump(path) || !isWanted(path):
+		case !mayBeDump(path) || !isWanted(below(root, path)):
 			others++
 			return nil
 		}
@@ -152,6 +153,15 @@ func sources(path string) (files []source, others int, err error) {
 		err = fmt.Errorf("%s: no file of it holds objects of Kubernetes: want .json or .yaml", path)
 	}
 	return files, others, err
+}
+
+// below returns a path relative to the dump's folder: the names of the folders above mean nothing.
+func below(root, path string) string {
+	rel, err := filepath.Rel(root, path)
+	if err != nil {
+		return path
+	}
+	return rel
 }
 
 // isWanted reports whether a file of a must-gather may hold objects that scheduling reads. Other files are wanted.
