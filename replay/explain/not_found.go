@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/internal/similar"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
@@ -54,9 +55,10 @@ func (e *NotFoundError) Unwrap() error { return ErrNotFound }
 // nearNames collects the names that someone who got one wrong may have meant.
 type nearNames struct {
 	wanted types.NamespacedName
-	// elsewhere have the same name in another namespace; akin have the same namespace, and one name begins
-	// with the other, or both with the same part up to the last dash. Sorted, each at most maxNear.
-	elsewhere, akin []string
+	// elsewhere have the same name in another namespace. akin have the same namespace, and one name begins with the
+	// other, or both with the same part up to the last dash. misspelt have the same namespace, and differ by two
+	// letters at most. Sorted, each at most maxNear.
+	elsewhere, akin, misspelt []string
 }
 
 const maxNear = 5
@@ -67,6 +69,8 @@ func (n *nearNames) add(name types.NamespacedName) {
 		n.elsewhere = insertNear(n.elsewhere, name.String())
 	case name.Namespace == n.wanted.Namespace && n.isAkin(name.Name):
 		n.akin = insertNear(n.akin, name.String())
+	case name.Namespace == n.wanted.Namespace && similar.Edits(name.Name, n.wanted.Name, 3) <= 2:
+		n.misspelt = insertNear(n.misspelt, name.String())
 	}
 }
 
@@ -88,9 +92,12 @@ func insertNear(list []string, name string) []string {
 	return list[:min(maxNear, len(list))]
 }
 
-// list returns the nearest names: the same one elsewhere before akin ones.
+// list returns the nearest names: the same one elsewhere before akin ones. Misspelt ones count if there are no others.
 func (n *nearNames) list() []string {
 	all := slices.Concat(n.elsewhere, n.akin)
+	if len(all) == 0 {
+		all = slices.Clone(n.misspelt)
+	}
 	all = all[:min(maxNear, len(all))]
 	slices.Sort(all)
 	return all

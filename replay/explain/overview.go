@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
@@ -138,6 +139,17 @@ func (o *overview) below() {
 	for _, name := range o.m.Cluster().Gangs().Names() {
 		o.x.Gangs++
 		g := o.m.Cluster().Gangs().Named(name.Namespace, name.Name)
+		ending := 0
+		for _, p := range g.Members() {
+			if p.Stage == cluster.Bound && p.Leaving() {
+				ending++
+			}
+		}
+		if ending > 0 && g.Placed() == 0 && g.Ready() > 0 {
+			o.add("LostNodes", []string{g.String()}, "rollcall explain LOG gang "+g.String(),
+				"gang %s has lost its nodes: %s on nodes are ending, and %d others wait", g,
+				phrase.Count(int64(ending), "member", "members"), g.Ready())
+		}
 		running := g.Placed() > 0 && g.Met() && !g.HasMinimum(gang.Kept)
 		if !running {
 			continue

@@ -53,20 +53,17 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 	r.asOthersDecide(x)
 	sayIfItNeverFits(x)
 	addLimits(x, r, g)
+	if x.Now != nil && !x.Now.Fits {
+		b := boundsOf(r)
+		never := b.gang(g)
+		if t := r.trialOf(h.entityIn(m)); never.why == "" {
+			never = refusedWhole(&t.fail)
+		}
+		never.addNever(x, x.Now.Group == "" || x.Now.Group == x.Group)
+	}
 	h.say(x, r, g, f)
+	setCode(x)
 	return x
-}
-
-// sayIfItNeverFits notes about a gang that needs more than all nodes have that the end of other pods does not help it.
-func sayIfItNeverFits(x *answer.Reason) {
-	if x.Now == nil || len(x.Now.Shortfall) == 0 {
-		return
-	}
-	if s := &x.Now.Shortfall[0]; s.NeverFits() {
-		x.NextRetry = answer.NextRetry{Words: fmt.Sprintf(
-			"not before there are more nodes: it needs %s of %s %s in the cluster", phrase.Amount(s.Resource, s.Needed),
-			phrase.Amount(s.Resource, s.Allocatable), s.Resource)}
-	}
 }
 
 // addAttempt adds whom the last attempt found no node for.

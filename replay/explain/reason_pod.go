@@ -65,6 +65,14 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 		if t := r.trialOf(m.Queue().Find(s.uid)); t != nil {
 			reason.Now = t.answer(nil)
 			addUnmatched(reason, r, p)
+			if !reason.Now.Fits {
+				b := boundsOf(r)
+				never := b.pod(p)
+				if never.why == "" {
+					never = refusedWhole(&t.fail)
+				}
+				never.addNever(reason, true)
+			}
 		}
 	}
 	r.asOthersDecide(reason)
@@ -76,6 +84,7 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 	x.Reason = reason // the text is made of it
 	reason.Predicate = phrase.PodPending(x)
 	reason.Message = "Pod " + x.Pod + " " + reason.Predicate
+	setCode(reason)
 	return reason
 }
 

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -321,7 +322,7 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 			if x := got.Reason; x != nil && (!slices.Contains(answer.Codes(), x.Code) ||
 				x.Code == answer.FailedBefore || x.Message == "" || x.NextRetry.Words == "" ||
 				x.WaitsFor.Kind == "" || x.Group != "" && (x.Pod == nil || x.Group != got.Group ||
-				x.Code != want[types.NamespacedName{Namespace: "ml",
+				cmp.Or(x.LastCode, x.Code) != want[types.NamespacedName{Namespace: "ml",
 					Name: strings.TrimPrefix(got.Group, "ml/")}].Code)) {
 				rt.Fatalf("at entry %d pod %s has the reason %+v", at, name, x)
 			}
@@ -333,7 +334,8 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 				rt.Fatal(err)
 			}
 			if (got.Reason == nil) != (x == nil) || x != nil &&
-				(got.Reason.Code != x.Code || got.Reason.Since != x.Since || got.Reason.Attempts != x.Attempts) {
+				(cmp.Or(got.Reason.LastCode, got.Reason.Code) != x.Code ||
+					got.Reason.Since != x.Since || got.Reason.Attempts != x.Attempts) {
 				rt.Fatalf("at entry %d gang %s has the reason %+v, on the way it was %+v", at, name, got.Reason, x)
 			}
 		}

@@ -59,7 +59,7 @@ func lastAttempt(x *answer.Reason, r *rerun, f *failure) string {
 	case answer.PermitTimedOut, answer.BrokenOff, answer.BindFailed:
 		return "it " + failedText(x, r, f)
 	}
-	if x.Now.Code == f.code {
+	if x.Now.Code == f.code || x.Never != "" {
 		return ""
 	}
 	short := f.inShort()

@@ -9,7 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/internal/gang"
@@ -30,7 +29,7 @@ type Survey struct {
 
 	trials *scheduler.Trials
 	tried  map[queue.Key]*verdict
-	offers map[v1.ResourceName]offer
+	never  bounds
 	failed error // the first trial that could not be made
 
 	undecided bool // nobody decides in the log: what waits in turn is tried as well
@@ -55,8 +54,8 @@ func NewSurvey(m *scheduler.Machine) *Survey {
 		r: &rerun{reading: &reading{opts: &Options{}}, at: at, machine: m, done: map[uint64]*answer.Decision{}},
 
 		trials: scheduler.TrialsOf(m), tried: map[queue.Key]*verdict{}, places: map[queue.Key]int{},
-		offers: map[v1.ResourceName]offer{},
 	}
+	s.never = boundsOf(s.r)
 	if q := m.Queue(); q != nil {
 		s.turns, s.ahead = queue.InOrder(q), queue.NumAhead(q)
 	}
@@ -143,7 +142,7 @@ func (s *Survey) Gang(g *cluster.Group) (stage string, x *answer.Standing) {
 	h.addWait(reason, m, g, nil, place)
 	x = &answer.Standing{Code: code, NextRetry: reason.NextRetry}
 	if s.asked(code) {
-		s.addVerdict(x, s.try(e), g, s.neverGang(g))
+		s.addVerdict(x, s.try(e), g, s.never.gang(g))
 	} else {
 		x.Why = h.predicateOf(reason, s.r, g, nil)
 	}
@@ -170,7 +169,7 @@ func (s *Survey) Pod(p *cluster.Pod) *answer.Standing {
 	switch {
 	case s.asked(code):
 		out.NextRetry = answer.NextRetry{At: x.Queue.RetryAt, Words: x.Queue.NextRetry}
-		s.addVerdict(out, s.try(e), nil, s.neverPod(p))
+		s.addVerdict(out, s.try(e), nil, s.never.pod(p))
 		return out
 	case code == answer.BeingEvicted:
 		out.Why = "is being evicted and will not be placed"
@@ -192,9 +191,8 @@ func (s *Survey) Pod(p *cluster.Pod) *answer.Standing {
 	return out
 }
 
-// addVerdict adds the result of a trial of the gang, or of a pod of no gang if g is nil. never says why no end of other
-// pods helps; it is "" if that is not so.
-func (s *Survey) addVerdict(x *answer.Standing, v *verdict, g *cluster.Group, never string) {
+// addVerdict adds the result of a trial of the gang, or of a pod of no gang if g is nil, and the bound of it.
+func (s *Survey) addVerdict(x *answer.Standing, v *verdict, g *cluster.Group, never bound) {
 	if s.undecided {
 		x.NextRetry = answer.NextRetry{Words: othersTurn}
 	}
@@ -205,7 +203,7 @@ func (s *Survey) addVerdict(x *answer.Standing, v *verdict, g *cluster.Group, ne
 	x.Evicts = v.evicted
 	if v.fits(g) {
 		if x.Fits = true; !s.undecided {
-			x.Code = answer.FailedBefore
+			x.Code = answer.FitsNow
 		}
 		x.Why = "a node would take it now"
 		if g != nil {
@@ -219,97 +217,15 @@ func (s *Survey) addVerdict(x *answer.Standing, v *verdict, g *cluster.Group, ne
 	if g != nil && f.gang != g.Key() && !f.together {
 		x.Why = fmt.Sprintf("waits for gang %s, which it is admitted together with: %s", f.gang, x.Why)
 	}
-	if never == "" && f.decision.Evaluated == 0 {
-		never = s.refusedWhole(f)
+	if never.why == "" {
+		never = refusedWhole(f)
 	}
-	if x.Never = never; never != "" {
-		x.Why = never
+	if x.Never = never.why; x.Never != "" {
+		x.Why = x.Never
 	}
-}
-
-// refusedWhole returns the words with which a plugin refused a pod whatever the nodes have, such as a claim that does
-// not exist; "" for none.
-func (s *Survey) refusedWhole(f *failure) string {
-	for _, r := range f.decision.Rejections {
-		if r.Nodes == 0 && r.Code == "UnschedulableAndUnresolvable" && r.Plugin != gangPlugin && r.Reason != "" {
-			return r.Plugin + ": " + r.Reason
-		}
+	if never.until != "" && !s.undecided {
+		x.NextRetry = answer.NextRetry{Words: never.until}
 	}
-	return ""
-}
-
-// neverGang says why no end of other pods helps a gang; "" if that is not certain.
-func (s *Survey) neverGang(g *cluster.Group) string {
-	m := s.r.machine
-	if short, lacks := m.Cluster().Lacks(g); lacks && short.Needed > s.offered(short.Resource).sum {
-		if rows := shortNow(s.r.at, m, g); len(rows) > 0 && rows[0].NeverFits() {
-			return phrase.Shortfall(&rows[0], s.r.at)
-		}
-	}
-	pods := missingOf(g)
-	if len(pods) == 0 {
-		return ""
-	}
-	if u := unmatchedOf(s.r, g); u != nil {
-		return phrase.Unmatched(u, false)
-	}
-	if limit := domainLimit(s.r, g); limit != nil {
-		return phrase.DomainLimit(limit)
-	}
-	tooLarge, why := 0, ""
-	for _, p := range pods {
-		if text := s.tooLarge(p); text != "" {
-			tooLarge, why = tooLarge+1, text
-		}
-	}
-	if len(pods)-tooLarge < max(1, g.Lacking(gang.Assigned)) {
-		return why
-	}
-	return ""
-}
-
-// neverPod is neverGang for a pod of no gang.
-func (s *Survey) neverPod(p *cluster.Pod) string {
-	if why := s.tooLarge(p); why != "" {
-		return why
-	}
-	if u := unmatchedPod(s.r, p); u != nil {
-		return phrase.Unmatched(u, false)
-	}
-	return ""
-}
-
-// tooLarge says that no node, even without pods, has enough of a resource for a pod; "" if one has.
-func (s *Survey) tooLarge(p *cluster.Pod) string {
-	if !scheduler.FiltersBy(s.r.machine, p.Object, names.NodeResourcesFit) {
-		return ""
-	}
-	for _, need := range podNeeds(p) {
-		offers := s.offered(need.Resource)
-		if offers.most > 0 && need.Amount > offers.most && need.Resource != v1.ResourcePods {
-			return fmt.Sprintf("no node is large enough: a pod needs %s %s, the largest node has %s",
-				phrase.Amount(need.Resource, need.Amount), need.Resource, phrase.Amount(need.Resource, offers.most))
-		}
-	}
-	return ""
-}
-
-// offer is the allocatable amount of a resource: on all nodes, and on the node with the most.
-type offer struct{ sum, most int64 }
-
-// offered returns the allocatable amount of a resource.
-func (s *Survey) offered(resource v1.ResourceName) offer {
-	if o, known := s.offers[resource]; known {
-		return o
-	}
-	o := offer{}
-	nodes, _ := s.r.machine.Cluster().Nodes().List()
-	for _, n := range nodes {
-		allocatable, _ := cluster.AmountOn(n, resource)
-		o.sum, o.most = cluster.AddUpTo(o.sum, allocatable), max(o.most, allocatable)
-	}
-	s.offers[resource] = o
-	return o
 }
 
 // Place returns the place of an entity in the queue, without the names of the entities ahead.

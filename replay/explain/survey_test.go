@@ -38,7 +38,7 @@ func TestASurveyAgreesWithExplain(t *testing.T) {
 		c.compare()
 	})
 	for _, code := range []answer.Code{answer.LacksRoom, answer.Unplaceable, answer.Incomplete, answer.Gated,
-		answer.Undeclared, answer.InTurn, answer.FailedBefore} {
+		answer.Undeclared, answer.InTurn, answer.FitsNow} {
 		if compared[code] == 0 {
 			t.Errorf("no entity was pending as %s: %v", code, compared)
 		}
@@ -107,7 +107,9 @@ func (c *surveyed) reason(entity string, pending map[string]*answer.Pending, x *
 	}
 	want, evicts := x.Code, 0
 	if x.Now != nil {
-		want, evicts = cmp.Or(x.Now.Code, answer.FailedBefore), x.Now.Evicted
+		if evicts = x.Now.Evicted; x.Code != answer.FitsNow {
+			want = cmp.Or(x.Now.Code, answer.FitsNow)
+		}
 		if row.Fits != x.Now.Fits {
 			c.t.Fatalf("%s at entry %d fits: %t, and by explain %t", entity, c.at, row.Fits, x.Now.Fits)
 		}
@@ -115,6 +117,9 @@ func (c *surveyed) reason(entity string, pending map[string]*answer.Pending, x *
 	if row.Code != want || row.Evicts != evicts || row.Why == "" {
 		c.t.Fatalf("%s at entry %d is %+v, and by explain %s (%s, evicts %d)", entity, c.at, row, want, x.Message,
 			evicts)
+	}
+	if x.Never != row.Never {
+		c.t.Fatalf("%s at entry %d can never be placed because %q, and by explain %q", entity, c.at, row.Never, x.Never)
 	}
 	if x.Now != nil && len(x.Now.Shortfall) > 0 && x.Now.Shortfall[0].NeverFits() && row.Never == "" {
 		c.t.Fatalf("%s at entry %d may be placed some day, and by explain it %s", entity, c.at, x.Now.Message)

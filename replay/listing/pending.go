@@ -34,7 +34,7 @@ func pending(q *question) (*List, error) {
 			value: func(x *row) string { return allNeeds(&x.Needs) }},
 		{title: "PLACE", text: func(x *row) string { return placeOf(x.Position, turns) },
 			value: func(x *row) string { return number(x.Position) }},
-		{title: "AHEAD", text: func(x *row) string { return aheadOf(x.Ahead) }},
+		{title: "AHEAD", wide: true, text: func(x *row) string { return aheadOf(x.Ahead) }},
 		{title: "STATE", wide: true, text: func(x *row) string { return x.State }},
 		{title: "PRIORITY", wide: true, text: func(x *row) string { return fmt.Sprint(x.Priority) }},
 		{title: "ATTEMPTS", wide: true, text: func(x *row) string { return fmt.Sprint(x.Attempts) }},

@@ -31,7 +31,7 @@ A name alone is looked for in all namespaces, or in the one of --namespace.
 "pending" also finds the gang of a pod.
 
 The reason holds at the point. For an entity whose last attempt failed, an
-attempt is made there on a copy of the state. FailedBefore means that it would
+attempt is made there on a copy of the state. FitsNow means that it would
 find nodes then. "explain LOG gang NAME" says how the last attempt failed.`
 
 // getting is "rollcall get".

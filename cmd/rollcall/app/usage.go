@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -35,6 +36,14 @@ func helpWithArgs(cmd *cobra.Command) {
 func wrongArgs(cmd *cobra.Command, given []string, err error) error {
 	if cmd.HasSubCommands() && len(given) > 0 {
 		text := fmt.Sprintf("unknown command %q of %s", given[0], cmd.CommandPath())
+		if _, err := os.Stat(given[0]); err == nil && cmd.HasParent() {
+			var names []string
+			for _, sub := range cmd.Commands() {
+				names = append(names, sub.Name())
+			}
+			return fmt.Errorf("%s needs one of its commands before %s: %s", cmd.CommandPath(), given[0],
+				strings.Join(names, ", "))
+		}
 		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
 			return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
 		}

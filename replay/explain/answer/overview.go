@@ -18,8 +18,8 @@ type Overview struct {
 
 // Finding is one thing that is wrong.
 type Finding struct {
-	// Kind is one of these, in this order: NodesDown, NodesCordoned, NeverPlaced, BelowMinimum, Waiting, Reservation,
-	// Preemption.
+	// Kind is one of these, in this order: NodesDown, NodesCordoned, NeverPlaced, LostNodes, BelowMinimum, Waiting,
+	// Reservation, Preemption.
 	Kind string `json:"kind"`
 	// Names are the nodes, or the gangs and pods, with the problem.
 	Names []string `json:"names"`

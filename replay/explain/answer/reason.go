@@ -44,6 +44,8 @@ const (
 	BindFailed Code = "BindFailed"
 	// FailedBefore: the last attempt failed, before the first entry of which the log tells.
 	FailedBefore Code = "FailedBefore"
+	// FitsNow: the last attempt found no nodes, and one at the point in question would.
+	FitsNow Code = "FitsNow"
 	// Backoff: no attempt has failed since a member was last placed, but the backoff of one before that still runs.
 	Backoff Code = "Backoff"
 	// InTurn: nothing keeps it back; others have their turn first, or it comes with the next cycle.
@@ -55,21 +57,23 @@ func Codes() []Code {
 	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, BeingEvicted, InFlight, AsksExtenders, Incomplete,
 		Gated,
 		WaitsForOthers, HeldByPermit, LacksRoom, Unplaceable, PluginFailed, PermitTimedOut, BrokenOff, BindFailed,
-		FailedBefore, Backoff, InTurn}
+		FailedBefore, FitsNow, Backoff, InTurn}
 }
 
 // Reason is the reason why a pod or a gang is pending. A pod of a gang has its gang's, and a part of its own beside it.
 // Amounts of resources are in their base unit, cpu in thousandths of a core.
 type Reason struct {
 	Code Code `json:"code"`
+	// LastCode is the code of the last attempt, if it found no nodes for another reason than Code; "" otherwise.
+	LastCode Code `json:"lastCode,omitempty"`
 	// Message is the reason as one sentence.
 	Message string `json:"message"`
 	// Group is the gang (namespace/name) whose reason it is, "" if it is the reason of a pod by itself.
 	Group string `json:"group,omitempty"`
 	// BeyondMinimum is the number of pending members if the gang has its minimum on nodes: the reason is theirs.
 	BeyondMinimum int `json:"beyondMinimum,omitempty"`
-	// Since is since when it has been so: the attempts of a gang that fail one after the other for the same reason are
-	// one time of waiting. Zero if that is not known.
+	// Since is since when it has been so. With LastCode, it is since when the attempts have had that code. The attempts
+	// of a gang that fail one after the other for the same reason are one time of waiting. Zero if that is not known.
 	Since Instant `json:"since,omitzero"`
 	// Attempts counts the attempts so far, and NextRetry is the time of the next one.
 	Attempts  int       `json:"attempts"`
@@ -95,10 +99,7 @@ type Reason struct {
 	Shortfall   []Shortfall `json:"shortfall,omitempty"`
 	ShortfallAt *Point      `json:"shortfallAt,omitempty"`
 
-	// DomainLimit says that no domain can ever hold the gang, at the point in question; nil if one may. Unmatched has
-	// the requirements of a pod that no node meets at that point; nil if one does.
-	DomainLimit *DomainLimit `json:"domainLimit,omitempty"`
-	Unmatched   *Unmatched   `json:"unmatched,omitempty"`
+	Limits
 
 	// Reserved is the reservation that it has as the first that does not fit, with the queue policy Backfill.
 	Reserved *Reserved `json:"reserved,omitempty"`
@@ -115,6 +116,16 @@ type Reason struct {
 	Predicate string `json:"-"`
 	// ShortNow says that Shortfall is of the point in question, and not of the last failed attempt.
 	ShortNow bool `json:"-"`
+}
+
+// Limits are the reasons why an entity cannot be placed at the point in question, whatever other pods do.
+type Limits struct {
+	// Never says in words why the entity cannot be placed even if all other pods end; "" if that is not certain.
+	Never string `json:"never,omitempty"`
+	// DomainLimit says that no domain can ever hold the gang, at the point in question; nil if one may.
+	DomainLimit *DomainLimit `json:"domainLimit,omitempty"`
+	// Unmatched has the requirements of a pod that no node meets at that point; nil if one does.
+	Unmatched *Unmatched `json:"unmatched,omitempty"`
 }
 
 // RefusedMembers are members that were refused alike in one attempt.

@@ -183,6 +183,9 @@ func (f *facts) reason(x *answer.Reason, knownFrom uint64) {
 		return
 	}
 	text := string(x.Code)
+	if x.LastCode != "" {
+		text += ", and " + string(x.LastCode) + " at its last attempts"
+	}
 	if x.Since != 0 {
 		text += fmt.Sprintf(" since %s", x.Since)
 	} else if x.Code == answer.BeingEvicted && knownFrom > 0 {
