@@ -23,9 +23,16 @@ type Entity struct {
 	Priority int32  `json:"priority"`
 }
 
-// String returns the entity with its priority.
-func (e Entity) String() string {
-	return fmt.Sprintf("%s %s (priority %d)", e.Kind, e.Name, e.Priority)
+// String returns the entity with its priority, and its kind as people say it.
+func (e Entity) String() string { return fmt.Sprintf("%s (priority %d)", e.Label(), e.Priority) }
+
+// Label returns the entity without its priority, such as "gang ml/train".
+func (e Entity) Label() string {
+	kind := map[string]string{Gang: "gang", Composite: "composite"}[e.Kind]
+	if kind == "" {
+		kind = e.Kind
+	}
+	return kind + " " + e.Name
 }
 
 // A Filter selects entities. Its zero value selects all.

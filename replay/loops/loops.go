@@ -103,9 +103,9 @@ func (s *search) come(o *v1.Pod) *life {
 	} else {
 		l.line = &lineage{name: o.Namespace + "/" + o.Name}
 	}
-	l.entity = entities.Pod + " " + l.line.name
+	l.entity = entities.Entity{Kind: entities.Pod, Name: l.line.name}.Label()
 	if g, ok := cluster.GroupName(o); ok {
-		l.entity = entities.Gang + " " + g.String()
+		l.entity = entities.Entity{Kind: entities.Gang, Name: g.String()}.Label()
 	}
 	s.pods[o.UID] = l
 	return l

@@ -54,7 +54,7 @@ func (s *story) pass(d time.Duration) { s.now = s.now.Add(d) }
 // name returns how the report names an entity.
 func (s *story) name(i int) string {
 	if i%2 == 1 {
-		return fmt.Sprintf("podgroup ml/gang-%d", i)
+		return fmt.Sprintf("gang ml/gang-%d", i)
 	}
 	return "pod ml/" + s.first[i]
 }
@@ -243,11 +243,11 @@ func TestACircleIsToldWithItsCost(t *testing.T) {
 	if err := s.found(t).WriteText(&b, 2); err != nil {
 		t.Fatal(err)
 	}
-	const want = `circle    podgroup ml/gang-3 evicted podgroup ml/gang-1, which evicted podgroup ml/gang-3
+	const want = `circle    gang ml/gang-3 evicted gang ml/gang-1, which evicted gang ml/gang-3
           3 evictions of 3 pods in 2h0m0s, since 2026-01-01T02:00:00.000000000Z (entries 7 to 17)
           lost: 6.000 hours of CPU
-          entry 7: podgroup ml/gang-3 evicted a pod of podgroup ml/gang-1, time 1
-          entry 12: podgroup ml/gang-1 evicted a pod of podgroup ml/gang-3, time 1
+          entry 7: gang ml/gang-3 evicted a pod of gang ml/gang-1, time 1
+          entry 12: gang ml/gang-1 evicted a pod of gang ml/gang-3, time 1
           … and 1 more eviction
 entries 1 to 18: 3 evictions of 3 pods, lost: 6.000 hours of CPU
 1 circle; 0 more came again and were evicted again

@@ -180,11 +180,20 @@ func TestTheConfigurationsAreTaken(t *testing.T) {
 	}
 }
 
-// configurationIsTaken schedules a gang on a virtual cluster with a configuration that has the profile rollcall.
+// configurationIsTaken schedules a gang on a virtual cluster with a configuration. The gang's pods name the profile
+// rollcall, or default-scheduler if only that one is there: a recorder's configuration is of kube-scheduler.
 func configurationIsTaken(t *testing.T, file string) {
 	t.Helper()
+	job := string(readFile(t, filepath.Join(manifests, "examples/job-kueue-labels.yaml")))
+	if config := string(readFile(t, file)); !strings.Contains(config, "schedulerName: rollcall") {
+		job = strings.ReplaceAll(job, "schedulerName: rollcall", "schedulerName: "+v1.DefaultSchedulerName)
+	}
+	workload := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(workload, []byte(job), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	out, err := exec.CommandContext(t.Context(), rollcallRun(t)[0], "simulate", "--config", file, "--nodes", "4x16cpu",
-		"--workload", filepath.Join(manifests, "examples/job-kueue-labels.yaml")).CombinedOutput()
+		"--workload", workload).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "4 completed") && !strings.Contains(string(out), "4 running") {
 		t.Errorf("%s: %v\n%s", file, err, out)
 	}

@@ -133,13 +133,16 @@ func (l *naiveLog) compareJumps(found map[naiveJump]bool, told *toldOrder, text 
 			allowed++
 		}
 		says(fmt.Sprintf("%s entry %d: %s (priority %d) was placed before %s (priority %d)\n", verdict, j.placed,
-			j.by, j.byPriority, j.overtaken, j.overtakenPriority))
+			inWords(j.by), j.byPriority, inWords(j.overtaken), j.overtakenPriority))
 	}
 	says(fmt.Sprintf(" %d overtakings allowed, %d in VIOLATION\n", allowed, len(found)-allowed))
 	l.want("how many overtakings there are", len(said), len(found))
 	l.want("how many are allowed", told.Allowed, allowed)
 	l.want("how many are violations", told.Violations, len(found)-allowed)
 }
+
+// inWords is an entity as an audit's text has it.
+func inWords(entity string) string { return strings.Replace(entity, "podgroup ", "gang ", 1) }
 
 // naiveJump is a lower priority that was placed before a higher one.
 type naiveJump struct {

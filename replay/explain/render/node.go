@@ -69,7 +69,7 @@ func (p *page) episode(x *answer.NodeEpisode) {
 	for _, pod := range x.Pods {
 		at, next, node := "", "", ""
 		if pod.FateAt != nil {
-			at = fmt.Sprint(pod.FateAt.Seq)
+			at = fmt.Sprintf("%s (entry %d)", pod.FateAt.Time, pod.FateAt.Seq)
 		}
 		if n := pod.Next; n != nil {
 			if next = n.Pod; n.Pod == pod.Pod {
@@ -81,5 +81,5 @@ func (p *page) episode(x *answer.NodeEpisode) {
 		}
 		rows = append(rows, []string{pod.Pod, fateWords[pod.Fate], at, next, node})
 	}
-	p.table([]string{"WAS ON IT", "WHAT BECAME OF IT", "ENTRY", "IN ITS PLACE", "PLACED ON"}, rows)
+	p.table([]string{"WAS ON IT", "WHAT BECAME OF IT", "AT", "IN ITS PLACE", "PLACED ON"}, rows)
 }
