@@ -22,6 +22,7 @@ type recording struct {
 	server  *apiServer
 	entries []eventlog.Entry
 	state   map[string]eventlog.Object
+	reports []string
 }
 
 // recordsUntil runs a recorder of the log until its entries end with the wanted ones.
@@ -35,7 +36,7 @@ func (r *recording) recordsUntil(want ...string) {
 		r.t.Fatal(err)
 	}
 	w, err := New(Options{Client: r.server.client(), Config: r.server.config(), Known: r.objects(), Recording: true,
-		Recorded: recorded, Report: func(message string) { r.t.Log(message) }})
+		Recorded: recorded, Report: func(message string) { r.reports = append(r.reports, message) }})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -187,6 +188,27 @@ func TestTheRecordSaysWhichChangesMayBeMissing(t *testing.T) {
 	}
 	if len(last.Missing) != 1 || last.Missing[0].Since >= eventlog.TimeOf(time.Now()) || last.Missing[0].Since == 0 {
 		t.Errorf("missing is %+v", last.Missing)
+	}
+}
+
+// An API server of Kubernetes 1.31 lacks some APIs. The recorder says so, and records the rest.
+func TestARecorderSaysWhichAPIsAnOlderServerLacks(t *testing.T) {
+	r := newRecording(t)
+	for _, res := range []eventlog.Resource{eventlog.ResourceClaims, eventlog.ResourceSlices, eventlog.DeviceClasses,
+		eventlog.DeviceTaintRules, eventlog.PodGroups, eventlog.CompositePodGroups} {
+		r.server.absent[res] = true
+	}
+	r.server.put(recordedPod("a", "1", "n1", ""))
+	r.recordsUntil("a 1 n1")
+	all := strings.Join(r.reports, "\n")
+	for _, want := range []string{
+		"resourceclaims.resource.k8s.io: the API server does not have them, which came with Kubernetes 1.34",
+		"devicetaintrules.resource.k8s.io: the API server does not have them, which came with Kubernetes 1.37",
+		"podgroups.scheduling.k8s.io (the API server's feature gate GenericWorkload is off, or it is older than 1.37)",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the recorder says\n%s\nwant\n%s", all, want)
+		}
 	}
 }
 

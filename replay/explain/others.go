@@ -90,11 +90,15 @@ func oneOf(names []string) string {
 // looks for: kube-scheduler writes the two beside each other.
 const nominationPause = 10 * time.Second
 
-// removal tells the removal of a pod at the entry that says it first. at is the last entry of the answer.
+// removal tells the removal of a pod at the entry that says it first, in a log without decisions. at is the last entry
+// of the answer.
 func removal(ctx context.Context, log *history.Log, e eventlog.Entry, at uint64) (*answer.Removal, error) {
 	m, err := log.At(ctx, e.Seq-1)
 	if err != nil {
 		return nil, err
+	}
+	if log.Undecided(m) == "" {
+		return nil, nil
 	}
 	x := RemovalOf(m, e)
 	if x == nil || x.Reason != v1.PodReasonPreemptionByScheduler || x.For != "" {
