@@ -41,6 +41,7 @@ type Engine struct {
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts, records: framework.LoggedRecording(opts.Config)}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))
+	e.encoder.Recording = e.records
 	if err := e.begin(ctx); err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
 	}
@@ -57,7 +58,7 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 		Payload: &eventlog.EpochStarted{
 			ID:        newID(),
 			Version:   opts.Version,
-			Format:    eventlog.FormatVersion,
+			Format:    e.format(),
 			Behaviour: scheduler.Behaviour,
 			Seed:      opts.Seed,
 			Config:    opts.Config,
@@ -76,6 +77,14 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 		opts.report(err.Error())
 	}
 	return e, e.writer.await(e.machine.Seq())
+}
+
+// format returns the highest format version of the epoch's records.
+func (e *Engine) format() uint32 {
+	if e.records {
+		return eventlog.FormatVersion
+	}
+	return eventlog.SchedulerFormat
 }
 
 // Machine returns the state machine, to be read only.
@@ -270,6 +279,11 @@ func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 		entry.Payload = p.WithoutCredentials()
 		return nil
 	case *eventlog.Deleted, *eventlog.Tick:
+		return nil
+	case *eventlog.Watched:
+		if !e.records {
+			return errors.New("take in a Watched: only a recorder has it")
+		}
 		return nil
 	default:
 		return fmt.Errorf("take in a %T: it is no input: decisions and epochs are the engine's own", p)

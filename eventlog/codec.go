@@ -8,15 +8,25 @@ import (
 	"hash/crc32"
 )
 
-// FormatVersion is the version of the record format that AppendRecord writes, and the highest that DecodeRecord reads.
-// Each change of the format after a release gets the next number. No number is ever used again.
+// FormatVersion is the highest version of the record format that AppendRecord writes, and that DecodeRecord reads. Each
+// change of the format after a release gets the next number. No number is ever used again. A record has the lowest
+// version that can hold its kind, so that the log of a scheduler does not change.
 //
 //	1 to 9  were written before the first release, and are no longer read
 //	10      the format of release 0.1.0
-const FormatVersion = 10
+//	11      has the kind Watched, which only recorders write
+const FormatVersion = 11
 
-// lowestFormat is the lowest version that DecodeRecord reads.
-const lowestFormat = 10
+// SchedulerFormat is the highest version of the records of a scheduler, and the lowest that DecodeRecord reads.
+const SchedulerFormat = 10
+
+// formatOf returns the version of the records of a kind.
+func formatOf(kind Kind) byte {
+	if kind == KindWatched {
+		return 11
+	}
+	return SchedulerFormat
+}
 
 // MaxRecord is the largest size of a record in bytes, about ten times the largest object that the API server accepts.
 const MaxRecord = 16 << 20
@@ -79,7 +89,7 @@ func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	if e.Settled {
 		flags |= flagSettled
 	}
-	out := append(dst, FormatVersion, byte(kind), flags)
+	out := append(dst, formatOf(kind), byte(kind), flags)
 	out = binary.BigEndian.AppendUint64(out, e.Seq)
 	out = binary.BigEndian.AppendUint64(out, e.Epoch)
 	out = binary.BigEndian.AppendUint64(out, uint64(e.Time))
@@ -167,8 +177,11 @@ func checkFrame(b []byte) error {
 	// The checksum comes first: it distinguishes another format from a flipped bit.
 	if v := b[offsetVersion]; v == 0 {
 		return fmt.Errorf("unknown format version 0 at byte %d: the first one is 1", offsetVersion)
-	} else if v < lowestFormat || v > FormatVersion {
+	} else if v < SchedulerFormat || v > FormatVersion {
 		return &FormatError{Format: v}
+	} else if want := formatOf(Kind(b[offsetKind])); v != want {
+		return fmt.Errorf("format version %d at byte %d: a record of kind %d has %d", v, offsetVersion, b[offsetKind],
+			want)
 	}
 	if unknown := b[offsetFlags] &^ knownFlags; unknown != 0 {
 		return fmt.Errorf("unknown flags %#02x at byte %d", unknown, offsetFlags)

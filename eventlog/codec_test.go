@@ -119,7 +119,7 @@ func TestMapsAreWrittenInOneOrder(t *testing.T) {
 func TestRecordLayout(t *testing.T) {
 	prev := eventlog.HashRecord([]byte("x"))
 	rec := encode(t, eventlog.Entry{Seq: 0x0102, Epoch: 3, Time: -2, Settled: true, Payload: &eventlog.Tick{}}, prev)
-	want := []byte{eventlog.FormatVersion, 4, 1,
+	want := []byte{eventlog.SchedulerFormat, 4, 1,
 		0, 0, 0, 0, 0, 0, 1, 2,
 		0, 0, 0, 0, 0, 0, 0, 3,
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe}
@@ -199,7 +199,7 @@ func TestForeignTextBecomesValidUTF8(t *testing.T) {
 // raw makes a sealed record with the payload of a kind.
 func raw(kind eventlog.Kind, payload ...byte) []byte {
 	rec := make([]byte, headerSize, headerSize+len(payload)+4)
-	rec[0], rec[1], rec[10] = eventlog.FormatVersion, byte(kind), 1
+	rec[0], rec[1], rec[10] = eventlog.SchedulerFormat, byte(kind), 1
 	return reseal(append(append(rec, payload...), 0, 0, 0, 0))
 }
 
@@ -239,7 +239,7 @@ func TestAPayloadEndsWithTheLastFieldThatIsSet(t *testing.T) {
 	}
 }
 
-// Records of any format except the current one are refused, and the error says what to do.
+// A tick of any format except the current one is refused, and the error says what to do.
 func TestRecordsOfOtherFormatsAreRefused(t *testing.T) {
 	for format := range 256 {
 		rec := raw(eventlog.KindTick)
@@ -247,13 +247,13 @@ func TestRecordsOfOtherFormatsAreRefused(t *testing.T) {
 		_, _, err := eventlog.DecodeRecord(reseal(rec))
 		var other *eventlog.FormatError
 		switch {
-		case format == eventlog.FormatVersion:
+		case format == eventlog.SchedulerFormat:
 			if err != nil {
 				t.Error(err)
 			}
-		case format == 0:
+		case format == eventlog.FormatVersion, format == 0: // 11: TestOnlyARecorderWritesItsFormat
 			if err == nil || errors.As(err, &other) {
-				t.Errorf("format 0: %v", err)
+				t.Errorf("format %d: %v", format, err)
 			}
 		case !errors.As(err, &other) || other.Format != byte(format):
 			t.Errorf("format %d: %v", format, err)
@@ -288,7 +288,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"elsewhere":        {plainAnd(0, 0, 1, 'd', 2, 0), "elsewhere at byte 83: 2 is neither 0 nor 1"},
 		"ending":           {plainAnd(0, 0, 0, 0, 4), "ended at byte 83: unknown ending 4"},
 		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
-		"kind":             {change(1, 9), "unknown kind 9 at byte 1"},
+		"kind":             {change(1, 10), "unknown kind 10 at byte 1"},
 		"flags":            {change(2, 0x81), "unknown flags 0x80 at byte 2"},
 		"number 0":         {change(10, 0), "sequence number 0"},
 		"tick with a byte": {raw(eventlog.KindTick, 0), "tick: 1 bytes too many at byte 59"},

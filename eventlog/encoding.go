@@ -43,6 +43,9 @@ const (
 type Encoder struct {
 	// Own says which fields are kept for resources that the configuration declares.
 	Own OwnTrim
+	// Recording says that the log is of a cluster that others schedule. It also keeps the fields that say what others
+	// have done, and why (trim_recorded.go).
+	Recording bool
 
 	chunk []byte // the free rest is its capacity
 	// picked has an empty object of each resource that was logged. Trim fills it for the next object.
@@ -199,6 +202,6 @@ func (c *Encoder) withPicked(info *resourceInfo, obj Object, f func(kept Object)
 		c.picked[info.resource] = kept
 	}
 	defer reflect.ValueOf(kept).Elem().SetZero()
-	info.pick(kept, obj)
+	info.pick(kept, obj, c.Recording)
 	return f(kept)
 }

@@ -77,10 +77,11 @@ const (
 	KindBindResult     Kind = 6
 	KindEvictResult    Kind = 7
 	KindExtenderResult Kind = 8
+	KindWatched        Kind = 9
 )
 
 // Payload is the content of an Entry: one of *EpochStarted, *Upserted, *Deleted, *Tick, *Decision, *BindResult,
-// *EvictResult and *ExtenderResult. All but *Decision are inputs.
+// *EvictResult, *ExtenderResult and *Watched. All but *Decision are inputs.
 type Payload interface {
 	Kind() Kind
 }

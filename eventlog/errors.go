@@ -213,7 +213,7 @@ func (e *FormatError) Error() string {
 	}
 	return fmt.Sprintf("%s has format %d, written before the first release of Rollcall: this version reads format %d "+
 		"and later: read the log with the program that wrote it, or with one built from commit %s; the log is not "+
-		"damaged, do not cut it here", entry, e.Format, lowestFormat, LastPrerelease)
+		"damaged, do not cut it here", entry, e.Format, SchedulerFormat, LastPrerelease)
 }
 
 // DamageAt returns the error for the record of entry seq at path, in which err was found. The record is damaged, or

@@ -3,6 +3,7 @@ package eventlog_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,7 +167,7 @@ func drawDevices(t *rapid.T) eventlog.DeviceClaim {
 
 func drawPayload(t *rapid.T) eventlog.Payload {
 	resources := rapid.SampledFrom(eventlog.Resources())
-	switch eventlog.Kind(rapid.IntRange(1, 8).Draw(t, "kind")) {
+	switch eventlog.Kind(rapid.IntRange(1, 9).Draw(t, "kind")) {
 	case eventlog.KindEpochStarted:
 		p := &eventlog.EpochStarted{ID: text.Draw(t, "id"), Version: text.Draw(t, "version"),
 			Format: rapid.Uint32().Draw(t, "format"), Behaviour: rapid.Uint32().Draw(t, "behaviour"),
@@ -188,6 +189,8 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 		return drawDecision(t)
 	case eventlog.KindExtenderResult:
 		return drawExtenderResult(t)
+	case eventlog.KindWatched:
+		return drawWatched(t)
 	case eventlog.KindEvictResult:
 		p := &eventlog.EvictResult{UID: types.UID(text.Draw(t, "uid")), Message: text.Draw(t, "message"),
 			Outcome:  eventlog.EvictOutcome(rapid.IntRange(1, 5).Draw(t, "outcome")),
@@ -409,4 +412,23 @@ func drawCandidates(t *rapid.T) (list []eventlog.Candidate) {
 		list = append(list, c)
 	}
 	return list
+}
+
+func drawWatched(t *rapid.T) *eventlog.Watched {
+	p := &eventlog.Watched{Full: rapid.Bool().Draw(t, "full")}
+	names := slices.Sorted(slices.Values(eventlog.Resources()))
+	for _, res := range names {
+		switch rapid.IntRange(0, 2).Draw(t, "of "+string(res)) {
+		case 1:
+			p.Positions = append(p.Positions, eventlog.Position{Resource: res, Version: "1" + text.Draw(t, "version")})
+		case 2:
+			since := eventlog.Time(rapid.Int64().Draw(t, "since"))
+			p.Missing = append(p.Missing,
+				eventlog.Missing{Resource: res, Since: since, Reason: text.Draw(t, "reason")})
+		}
+	}
+	if len(p.Positions)+len(p.Missing) == 0 {
+		p.Positions = []eventlog.Position{{Resource: eventlog.Pods, Version: "7"}}
+	}
+	return p
 }

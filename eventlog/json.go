@@ -53,6 +53,8 @@ func AppendNamedJSON(dst []byte, e Entry, names PodNames) ([]byte, error) {
 		w.evictResult(p)
 	case *ExtenderResult:
 		w.extenderResult(p)
+	case *Watched:
+		w.watched(p)
 	}
 	if w.err != nil {
 		return dst, &EntryError{Seq: e.Seq, Err: w.err}

@@ -51,6 +51,8 @@ func parseKind(kind Kind, line []byte) (Entry, error) {
 		return parseLine(line, new(jsonEvictResult))
 	case KindExtenderResult:
 		return parseLine(line, new(jsonExtenderResult))
+	case KindWatched:
+		return parseLine(line, new(jsonWatched))
 	}
 	return Entry{}, errors.New("kind: missing or unknown")
 }

@@ -15,6 +15,7 @@ var (
 		6: "BindResult",
 		7: "EvictResult",
 		8: "ExtenderResult",
+		9: "Watched",
 	}
 	outcomeNames = []string{
 		1: "Scheduled",

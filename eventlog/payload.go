@@ -37,6 +37,8 @@ func payloadKind(p Payload) (Kind, error) {
 		absent = p == nil
 	case *ExtenderResult:
 		absent = p == nil
+	case *Watched:
+		absent = p == nil
 	case nil:
 	default:
 		return 0, fmt.Errorf("unknown payload type %T", p)
@@ -66,6 +68,8 @@ func appendPayload(dst []byte, p Payload) ([]byte, error) {
 		w.evictResult(p)
 	case *ExtenderResult:
 		w.extenderResult(p)
+	case *Watched:
+		w.watched(p)
 	}
 	return w.b, w.err
 }
@@ -102,6 +106,8 @@ func decodePayload(kind Kind, b []byte, d *Decoder) (Payload, error) {
 		name, p = "evict result", r.evictResult()
 	case KindExtenderResult:
 		name, p = "extender result", r.extenderResult()
+	case KindWatched:
+		name, p = "watched", r.watched()
 	default:
 		return nil, fmt.Errorf("unknown kind %d at byte %d", kind, offsetKind)
 	}

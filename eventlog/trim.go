@@ -18,26 +18,35 @@ func Trim(res Resource, obj Object) Object {
 		panic(fmt.Sprintf("eventlog: Trim(%q) of an object of type %T", res, obj))
 	}
 	kept := info.object()
-	info.pick(kept, obj)
+	info.pick(kept, obj, false)
 	return kept.DeepCopyObject().(Object)
 }
 
-// pick fills kept, an empty object, with the fields of obj that Trim keeps. It shares with obj the fields that are kept
-// as a whole, so neither may be changed while the other is in use. It shares no Quantity, because encoding changes it.
-func (info *resourceInfo) pick(kept, obj Object) {
-	infoKeep[info.code].pick(reflect.ValueOf(kept).Elem(), reflect.ValueOf(obj).Elem())
-	trimMeta(info.resource, kept)
-	if pod, ok := kept.(*corev1.Pod); ok {
-		trimPod(pod)
+// pick fills kept, an empty object, with the fields of obj that Trim keeps. In a recording it also keeps the fields
+// that trim_recorded.go lists. It shares with obj the fields that are kept as a whole, so neither may be changed while
+// the other is in use. It shares no Quantity, because encoding changes it.
+func (info *resourceInfo) pick(kept, obj Object, recording bool) {
+	plan, annotations := infoKeep[info.code], keptAnnotations[info.resource]
+	if recording {
+		plan = infoRecorded[info.code]
+	}
+	plan.pick(reflect.ValueOf(kept).Elem(), reflect.ValueOf(obj).Elem())
+	pod, isPod := kept.(*corev1.Pod)
+	if recording && isPod {
+		annotations = recordedPodAnnotations
+	}
+	trimMeta(annotations, kept)
+	if isPod {
+		trimPod(pod, recording)
 	}
 }
 
 // trimMeta keeps the allowed annotations, and the controller among the owners.
-func trimMeta(res Resource, obj Object) {
+func trimMeta(allowed []string, obj Object) {
 	if annotations := obj.GetAnnotations(); annotations != nil {
 		// A map of its own: obj shares its annotations with the object that it was picked from.
 		var kept map[string]string
-		for _, key := range keptAnnotations[res] {
+		for _, key := range allowed {
 			if value, ok := annotations[key]; ok {
 				if kept == nil {
 					kept = make(map[string]string)
@@ -56,9 +65,9 @@ func trimMeta(res Resource, obj Object) {
 
 // trimPod drops elements that the table cannot name with a path. It may change these lists: the table keeps only some
 // fields of their elements, so pick has made new lists, apart from the original pod's.
-func trimPod(pod *corev1.Pod) {
+func trimPod(pod *corev1.Pod, recording bool) {
 	pod.Status.Conditions = without(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return !slices.Contains(keptPodConditions, string(c.Type))
+		return !slices.Contains(keptPodConditions, string(c.Type)) && !(recording && isRecorded(&c))
 	})
 	for i := range pod.Spec.Volumes {
 		if dir := pod.Spec.Volumes[i].EmptyDir; dir != nil && dir.Medium != corev1.StorageMediumMemory {
@@ -92,26 +101,35 @@ type keepPlan struct {
 	kept []int
 }
 
-// infoKeep holds the plans of the resources' objects, by the resource's number.
-var infoKeep [256]*keepPlan
+// infoKeep holds the plans of the resources' objects, by the resource's number. infoRecorded holds the plans of a
+// recording.
+var infoKeep, infoRecorded [256]*keepPlan
 
 func init() {
 	for i := range registry {
-		t := reflect.TypeOf(registry[i].object()).Elem()
-		plan := &keepPlan{}
-		plan.addAll(t, keptOfAll)
-		for _, rows := range keptFields {
-			if rows.resource == registry[i].resource {
-				plan.addAll(t, rows.fields)
-			}
-		}
-		for _, rows := range cleanedFields {
-			if rows.resource == registry[i].resource {
-				plan.cleanAll(t, rows)
-			}
-		}
-		infoKeep[registry[i].code] = plan
+		code := registry[i].code
+		infoKeep[code] = planOf(&registry[i], keptFields, cleanedFields)
+		infoRecorded[code] = planOf(&registry[i], slices.Concat(keptFields, recordedFields),
+			slices.Concat(cleanedFields, cleanedRecordedFields))
 	}
+}
+
+// planOf returns the plan of a resource's objects.
+func planOf(info *resourceInfo, kept []keptRows, cleaned []cleanedRows) *keepPlan {
+	t := reflect.TypeOf(info.object()).Elem()
+	plan := &keepPlan{}
+	plan.addAll(t, keptOfAll)
+	for _, rows := range kept {
+		if rows.resource == info.resource {
+			plan.addAll(t, rows.fields)
+		}
+	}
+	for _, rows := range cleaned {
+		if rows.resource == info.resource {
+			plan.cleanAll(t, rows)
+		}
+	}
+	return plan
 }
 
 // cleanAll sets clean for the fields of the rows, which are kept.
@@ -268,14 +286,14 @@ func (p *keepPlan) pickClean(dst, src reflect.Value) {
 	}
 }
 
-// KeptPaths returns the paths, in the JSON form, of the fields of a resource's objects that a log has, each with
-// everything below it; {a,b} in a path means a and b. Elements of lists have no step of their own. A reader of large
-// files need not decode other fields.
-func KeptPaths(res Resource) (paths []string) {
+// RecordedPaths returns the paths, in the JSON form, of the fields of a resource's objects that a recorder's log has.
+// Each includes everything below it, and {a,b} in a path means a and b. Elements of lists have no step of their own.
+// A reader of large files need not decode other fields.
+func RecordedPaths(res Resource) (paths []string) {
 	for _, f := range keptOfAll {
 		paths = append(paths, f.path)
 	}
-	for _, rows := range keptFields {
+	for _, rows := range slices.Concat(keptFields, recordedFields) {
 		for _, f := range rows.fields {
 			if rows.resource == res {
 				paths = append(paths, f.path)

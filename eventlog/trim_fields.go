@@ -21,12 +21,15 @@ var keptOfAll = []keptField{
 	{"metadata.deletionTimestamp", "a terminating pod is not scheduled; a terminating volume is not matched"},
 }
 
-// keptFields are the fields kept of each resource's objects, besides keptOfAll. Where "read by" names a
-// plugin, it is one of kube-scheduler's.
-var keptFields = []struct {
+// keptRows are fields that are kept of a resource's objects.
+type keptRows struct {
 	resource Resource
 	fields   []keptField
-}{
+}
+
+// keptFields are the fields kept of each resource's objects, besides keptOfAll. Where "read by" names a
+// plugin, it is one of kube-scheduler's.
+var keptFields = []keptRows{
 	{
 		Pods,
 		[]keptField{

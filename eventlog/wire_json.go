@@ -220,7 +220,7 @@ func init() {
 	}
 	for _, line := range []jsonLine{new(jsonEpochStarted), new(jsonUpserted), new(jsonDeleted), new(jsonTick),
 		new(jsonDecisionEntry), new(jsonBindResult), new(jsonEvictResult),
-		new(jsonExtenderResult)} {
+		new(jsonExtenderResult), new(jsonWatched)} {
 		t := reflect.TypeOf(line)
 		lineJSON[t] = jsonShapeOf(t.Elem(), shapes)
 	}

@@ -68,7 +68,7 @@ func btou(b bool) uint64 {
 
 func (m *Machine) applyPayload(e eventlog.Entry) error {
 	switch p := e.Payload.(type) {
-	case *eventlog.EpochStarted, *eventlog.Tick:
+	case *eventlog.EpochStarted, *eventlog.Tick, *eventlog.Watched:
 		return nil
 	case *eventlog.Upserted, *eventlog.Deleted:
 		return nil // see followObjects

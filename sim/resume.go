@@ -314,6 +314,8 @@ func describe(p eventlog.Payload) string {
 		return "a tick"
 	case *eventlog.EpochStarted:
 		return "the start of an epoch"
+	case *eventlog.Watched:
+		return "how far a recorder has watched"
 	}
 	return fmt.Sprintf("a %T", p)
 }

@@ -20,6 +20,7 @@ const (
 	kindGroup     = 'g' // namespace and name of a gang, or of its PodGroup
 	kindNode      = 'n' // the name of a node that an entry brings or takes away
 	kindEvictions = 'e' // the number of a decision with evictions, in the entries with their results
+	kindMissing   = 'm'
 	kindBarrier   = 'b'
 )
 
@@ -40,6 +41,9 @@ func Node(name string) Key { return keyOf(kindNode, name, "") }
 
 // Evictions is the key of the entries with the results of the evictions of decision seq.
 func Evictions(seq uint64) Key { return keyOf(kindEvictions, strconv.FormatUint(seq, 10), "") }
+
+// Missing is the key of the entries that say that changes before them may be missing.
+func Missing() Key { return keyOf(kindMissing, "", "") }
 
 // Barrier is the key of the entries that may concern any gang or pod. They begin an epoch, bring CompositePodGroups or
 // take them away, or make gangs name each other.
@@ -77,6 +81,10 @@ func keys(e *eventlog.Entry, add func(Key)) {
 		add(Evictions(p.Decision))
 	case *eventlog.ExtenderResult:
 		add(UID(p.UID))
+	case *eventlog.Watched:
+		if len(p.Missing) > 0 {
+			add(Missing())
+		}
 	}
 }
 

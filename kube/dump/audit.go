@@ -46,6 +46,7 @@ type event struct {
 	user   string
 	did    int
 	node   string // of a Binding
+	atOnce bool   // of an Eviction: the pod has no time of grace
 	object *found // of the answer; nil if it has none. The name is known in any case
 	more   []*found
 
@@ -105,13 +106,22 @@ func (d *decoder) event(text []byte) (*found, error) {
 	case ref.Subresource == "binding" && e.Verb == "create":
 		return f, d.binding(f, &e)
 	case ref.Subresource == "eviction":
-		out.did = evicted
+		out.did, out.atOnce = evicted, isAtOnce(e.RequestObject)
 		return f, nil
 	case !readSubresources[ref.Subresource]:
 		out.skipped = "of a resource that scheduling does not read"
 		return f, nil
 	}
 	return f, d.answer(f, &e)
+}
+
+// isAtOnce reports whether an Eviction gives its pod no time of grace.
+func isAtOnce(request json.RawMessage) bool {
+	var eviction struct {
+		DeleteOptions struct{ GracePeriodSeconds *int64 }
+	}
+	seconds := &eviction.DeleteOptions.GracePeriodSeconds
+	return !isEmpty(request) && json.Unmarshal(request, &eviction) == nil && *seconds != nil && **seconds == 0
 }
 
 func resourceNamed(plural, group string) eventlog.Resource {

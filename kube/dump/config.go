@@ -28,5 +28,11 @@ func defaultConfig(schedulers map[string]bool) ([]byte, error) {
 		profile.SchedulerName = name
 		cfg.Profiles = append(cfg.Profiles, profile)
 	}
+	return encodeConfig(cfg)
+}
+
+// encodeConfig returns a configuration as the log has it. It says that others decide.
+func encodeConfig(cfg *framework.Config) ([]byte, error) {
+	cfg.Recording = true
 	return framework.EncodeConfig(cfg)
 }

@@ -166,7 +166,8 @@ func (d *decoder) logged(obj eventlog.Object, as typed, r *reduced, alike bool) 
 			pod.Spec.SchedulerName = corev1.DefaultSchedulerName // as the API server does
 		}
 		f.finished = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		f.placing = placingOf(pod, r.managed)
+		noteAuthors(pod, r.managed)
+		f.placing = placingOf(pod)
 	}
 	up := &eventlog.Upserted{Resource: as.resource, Object: obj}
 	pod, _ := obj.(*corev1.Pod)
@@ -248,33 +249,24 @@ type Placing struct {
 	By string
 }
 
-// placingOf returns the facts in a pod about its way to its node. managed are its managed fields.
-func placingOf(pod *corev1.Pod, managed []byte) (p Placing) {
+// noteAuthors notes what the managed fields of a pod, as a text, say about it.
+func noteAuthors(pod *corev1.Pod, managed []byte) {
+	if managed != nil && json.Unmarshal(managed, &pod.ManagedFields) != nil {
+		pod.ManagedFields = nil
+	}
+	eventlog.NoteAuthors(pod)
+	pod.ManagedFields = nil
+}
+
+// placingOf returns the facts in a pod about its way to its node.
+func placingOf(pod *corev1.Pod) (p Placing) {
 	if pod.Spec.NodeName == "" {
 		return p
 	}
+	p.By = pod.Annotations[eventlog.BoundByAnnotation]
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			p.Since = c.LastTransitionTime.Time
-		}
-	}
-	var fields []struct {
-		Manager  string
-		FieldsV1 struct {
-			Spec   map[string]json.RawMessage `json:"f:spec"`
-			Status struct {
-				Conditions map[string]json.RawMessage `json:"f:conditions"`
-			} `json:"f:status"`
-		}
-	}
-	if managed == nil || json.Unmarshal(managed, &fields) != nil {
-		return p
-	}
-	for i := range fields {
-		_, node := fields[i].FieldsV1.Spec["f:nodeName"]
-		_, scheduled := fields[i].FieldsV1.Status.Conditions[`k:{"type":"PodScheduled"}`]
-		if node || scheduled && p.By == "" {
-			p.By = fields[i].Manager
 		}
 	}
 	return p

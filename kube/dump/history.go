@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -58,7 +59,7 @@ type story struct {
 func (c *collection) changes() ([]change, error) {
 	slices.SortStableFunc(c.events, func(a, b *found) int { return a.event.at.Compare(b.event.at) })
 	inOrderOfVersions(c.events)
-	s := &story{collection: c, there: map[name]*present{}}
+	s := &story{collection: c, encoder: eventlog.Encoder{Recording: true}, there: map[name]*present{}}
 	for _, f := range c.events {
 		if err := s.take(f); err != nil {
 			return nil, f.from.failed(err)
@@ -107,7 +108,7 @@ func (s *story) take(f *found) error {
 	case bound:
 		return s.bind(f)
 	case evicted:
-		return nil // the deletion that it begins is in later writes
+		return s.evict(f)
 	case deleted:
 		s.remove(f.name)
 		return nil
@@ -152,6 +153,38 @@ func (s *story) remove(n name) {
 		Name: n.Name, UID: before.uid}})
 }
 
+// evict logs the pod of an Eviction with the condition that the API server gives it. The pod is gone if it has no time
+// of grace. Otherwise the deletion that it begins is in later writes.
+func (s *story) evict(f *found) error {
+	before := s.there[f.name]
+	if before == nil || before.pod == nil {
+		return nil
+	}
+	pod := before.pod.DeepCopy()
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, eventlog.DisruptedByAnnotation, f.event.user)
+	pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget
+	}), corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting"})
+	if err := s.upsertPod(f, pod); err != nil {
+		return err
+	}
+	if f.event.atOnce || pod.Spec.NodeName == "" {
+		s.remove(f.name)
+	}
+	return nil
+}
+
+// upsertPod logs a pod that an event changes without having it.
+func (s *story) upsertPod(f *found, pod *corev1.Pod) error {
+	logged, encoding, err := s.encoder.Logged(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+	if err != nil {
+		return err
+	}
+	s.upsert(&found{name: f.name, uid: pod.UID, encoding: encoding, pod: logged.Object.(*corev1.Pod)})
+	return nil
+}
+
 // bind logs the pod of a Binding with its node.
 func (s *story) bind(f *found) error {
 	before := s.there[f.name]
@@ -162,10 +195,5 @@ func (s *story) bind(f *found) error {
 	pod := before.pod.DeepCopy()
 	pod.Spec.NodeName = f.event.node
 	s.placings[pod.UID] = Placing{Since: f.event.at, By: f.event.user}
-	logged, encoding, err := s.encoder.Logged(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
-	if err != nil {
-		return err
-	}
-	s.upsert(&found{name: f.name, uid: pod.UID, encoding: encoding, pod: logged.Object.(*corev1.Pod)})
-	return nil
+	return s.upsertPod(f, pod)
 }

@@ -141,7 +141,7 @@ type slow struct{ in io.Reader }
 
 func (s slow) Read(p []byte) (int, error) { return s.in.Read(p[:min(len(p), 7)]) }
 
-// TestEntriesAreWhatTheLogWouldHave compares each entry with the one that a live run would make of the object: sharing
+// TestEntriesAreWhatTheLogWouldHave compares each entry with the one that a recorder would make of the object: sharing
 // the parts of pods, and not decoding what is not logged, must not show.
 func TestEntriesAreWhatTheLogWouldHave(t *testing.T) {
 	var text bytes.Buffer
@@ -152,7 +152,7 @@ func TestEntriesAreWhatTheLogWouldHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var encoder eventlog.Encoder
+	encoder := eventlog.Encoder{Recording: true}
 	seen := 0
 	for e, err := range d.Read(t.Context(), 2) {
 		if err != nil {

@@ -23,7 +23,8 @@ type Options struct {
 	Stdin io.Reader
 	// Now is the time of a dump that comes from Stdin and has no time in it.
 	Now func() time.Time
-	// Config is the configuration for evaluations, as framework.EncodeConfig returns it. With nil it is the one in the
+	// Config is the configuration for evaluations, as framework.EncodeConfig returns it, with Recording. With nil it is
+	// the one in the
 	// dump, or the default one, with a profile for each scheduler that pods name.
 	Config []byte
 	// Report receives notes for a person, a sentence at a time; nil is not called.
@@ -289,7 +290,7 @@ func (c *collection) config() ([]byte, error) {
 		cfg, err := framework.LiveOptions{Note: func(string) {}}.LoadConfig(c.configured, schedulerConfig)
 		if err == nil {
 			c.report("evaluations use the configuration in the dump (%s)", schedulerConfig)
-			return framework.EncodeConfig(cfg)
+			return encodeConfig(cfg)
 		}
 		c.report("the configuration in the dump is not used: %v", err)
 	}

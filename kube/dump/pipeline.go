@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"sync"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // batchBytes is the size from which a batch of items goes to a decoder.
@@ -104,7 +106,7 @@ func (p *pipeline) flush() {
 
 // decode decodes batches until the last one.
 func (p *pipeline) decode() {
-	var d decoder
+	d := decoder{encoder: eventlog.Encoder{Recording: true}}
 	for b := range p.work {
 		for _, it := range b.items {
 			f, err := d.decode(it)

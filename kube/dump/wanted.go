@@ -19,7 +19,7 @@ var wantedOf = func() map[eventlog.Resource]wanted {
 	all := map[eventlog.Resource]wanted{}
 	for _, res := range order {
 		tree := wanted{}
-		for _, path := range append(eventlog.KeptPaths(res), readBesides...) {
+		for _, path := range append(eventlog.RecordedPaths(res), readBesides...) {
 			tree.add(path)
 		}
 		switch res {

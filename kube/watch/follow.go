@@ -21,6 +21,7 @@ func (w *Watch) Logged(entry eventlog.Entry) (err error) {
 	if encoding == nil {
 		return fmt.Errorf("entry %d was logged by another process, but this one writes the log", entry.Seq)
 	}
+	w.logUntil = entry.Time.Std()
 	switch p := entry.Payload.(type) {
 	case *eventlog.Upserted:
 		if pod, ok := p.Object.(*corev1.Pod); ok && isFinished(pod) {
@@ -44,8 +45,12 @@ func (w *Watch) Lead() {
 	if w.following.Swap(nil) == nil {
 		return
 	}
+	if w.opts.Recording {
+		w.leadRecording()
+	}
 	for place := range w.kinds {
 		if cancel := w.again[place].Load(); w.ledger.lead(place) && cancel != nil {
+			w.relist[place].Store(true)
 			(*cancel)()
 		}
 	}

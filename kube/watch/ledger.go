@@ -33,6 +33,9 @@ type ledger struct {
 	size  int
 	taken bool // the reconciling step is done
 	count []Counts
+	// positions are a recorder's. A Take holds whole alone: changes that are made under it come together.
+	positions positions
+	whole     sync.RWMutex
 }
 
 // An account holds the facts about one name.
@@ -89,7 +92,7 @@ func (l *ledger) knows(place int, name types.NamespacedName, uid types.UID) bool
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.books[place][name]
-	return a != nil && a.known && a.logged.uid == uid
+	return a != nil && l.latest(a) != (version{}) && l.latest(a).uid == uid
 }
 
 // upsert takes in that the cluster has an object. It may be nil if isLogged has just said that the log has it.
@@ -101,17 +104,14 @@ func (l *ledger) upsert(place int, name types.NamespacedName, v version, object 
 	if a != nil {
 		a.told = true
 	}
-	if a != nil && a.known && a.logged == v {
-		if a.wait == nil {
-			count.Unchanged++
-			return
-		}
+	switch {
+	case a == nil:
+	case a.wait == nil && a.known && a.logged == v, a.wait != nil && a.wait.object != nil && a.wait.now == v:
+		count.Unchanged++
+		return
+	case a.known && a.logged == v && !l.keepsAll():
 		count.Coalesced++
 		l.drop(a)
-		return
-	}
-	if a != nil && a.wait != nil && a.wait.object != nil && a.wait.now == v {
-		count.Unchanged++
 		return
 	}
 	if object == nil {
@@ -136,7 +136,14 @@ func (l *ledger) remove(place int, name types.NamespacedName, end *corev1.Pod) {
 		return
 	}
 	a.told = false
-	if !a.known { // it came and went
+	there := a.known
+	if l.keepsAll() && a.wait != nil {
+		there = a.wait.object != nil
+	}
+	if !there && l.keepsAll() {
+		return
+	}
+	if !there { // it came and went
 		l.count[place].Coalesced++
 		if a.wait != nil {
 			l.drop(a)
@@ -144,7 +151,7 @@ func (l *ledger) remove(place int, name types.NamespacedName, end *corev1.Pod) {
 		delete(l.books[place], name)
 		return
 	}
-	if end != nil && a.logged.uid != end.UID {
+	if end != nil && l.latest(a).uid != end.UID {
 		end = nil
 	}
 	if a.wait != nil && a.wait.object == nil && (end == nil || a.wait.end != nil) {
@@ -172,15 +179,16 @@ func (l *ledger) names(place int) []types.NamespacedName {
 	return names
 }
 
-// await returns the waiting change of the account, at the end of the queue.
+// await returns the waiting change of the account, at the end of the queue. It is a new one if every change is kept.
 func (l *ledger) await(place int, name types.NamespacedName, a *account) *waiting {
 	w := a.wait
-	if w == nil {
+	switch {
+	case w == nil || l.keepsAll():
 		w = &waiting{place: place, name: name, account: a}
 		a.wait = w
 		l.size++
-	} else {
-		l.count[place].Coalesced++
+	default:
+		l.merged(place)
 		w.unlink()
 	}
 	w.prev, w.next = l.queue.prev, &l.queue
@@ -206,8 +214,18 @@ func (l *ledger) waits() int {
 
 // take returns the waiting changes as inputs: from now on the log has them.
 func (l *ledger) take() []eventlog.Payload {
+	l.whole.Lock()
+	defer l.whole.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	inputs := l.takeChanges()
+	if p := l.positions.take(l.kinds, len(inputs)); p != nil {
+		inputs = append(inputs, p)
+	}
+	return inputs
+}
+
+func (l *ledger) takeChanges() []eventlog.Payload {
 	if l.size == 0 {
 		l.taken = true
 		return nil
@@ -218,7 +236,7 @@ func (l *ledger) take() []eventlog.Payload {
 	}
 	l.queue.prev, l.queue.next, l.size = &l.queue, &l.queue, 0
 	if !l.taken {
-		slices.SortFunc(all, func(a, b *waiting) int {
+		slices.SortStableFunc(all, func(a, b *waiting) int {
 			return cmp.Or(cmp.Compare(l.turn(a.place), l.turn(b.place)), compareNames(a.name, b.name))
 		})
 		l.taken = true
@@ -257,8 +275,10 @@ func (l *ledger) settle(inputs []eventlog.Payload, w *waiting) []eventlog.Payloa
 		inputs = append(inputs, &eventlog.Upserted{Resource: resource, Object: w.object})
 		count.Upserted++
 	}
-	a.logged, a.known, a.wait = w.now, w.object != nil, nil
-	if !a.known {
+	if a.logged, a.known = w.now, w.object != nil; a.wait == w {
+		a.wait = nil
+	}
+	if !a.known && a.wait == nil && l.books[w.place][w.name] == a {
 		delete(l.books[w.place], w.name)
 	}
 	return inputs

@@ -41,7 +41,8 @@ func withoutLogger(ctx context.Context) context.Context { return klog.NewContext
 // reflect keeps the ledger up to date about one resource until ctx ends.
 func (w *Watch) reflect(ctx context.Context, place int) {
 	s := &store{watch: w, place: place, kind: w.kinds[place]}
-	s.encoder.Own = eventlog.NewOwnTrim(w.opts.Own)
+	s.encoder.Own, s.encoder.Recording = eventlog.NewOwnTrim(w.opts.Own), w.opts.Recording
+	s.continueFrom(w.opts.Recorded)
 	delay := w.timing.backoff()
 	for absent := 0; ctx.Err() == nil; {
 		found, err := w.has(ctx, s.kind)
@@ -73,6 +74,10 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 	src, client := s.kind.of(w.opts.Client, w.custom)
 	var gone atomic.Bool
+	var lost atomic.Pointer[error]
+	if w.opts.Recording {
+		src = src.noticing(&lost)
+	}
 	lw := src.asListWatch(client, func(verb string, streamed bool, err error) {
 		switch {
 		case ctx.Err() != nil:
@@ -87,19 +92,27 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 			w.told(s.place, verb, err)
 		}
 	})
-	r := cache.NewReflectorWithOptions(lw, s.kind.example(), s, cache.ReflectorOptions{
+	opts := cache.ReflectorOptions{
 		Name:    "rollcall-" + string(s.kind.resource),
 		Clock:   endingClock{ctx: ctx},
 		Backoff: w.timing.backoff(),
-	})
+	}
+	lists := cache.NewReflectorWithOptions(lw, s.kind.example(), s, opts)
 	delay := w.timing.backoff()
 	for ctx.Err() == nil && !gone.Load() {
 		began := time.Now()
 		attempt, cancel := context.WithCancel(ctx)
 		w.again[s.place].Store(&cancel)
+		r := lists
+		if s.position != "" {
+			r = cache.NewReflectorWithOptions(s.resumable(lw), s.kind.example(), continued{s}, opts)
+		}
 		// The failure was reported already: client-go's error adds nothing to it.
 		_ = r.ListAndWatchWithContext(attempt)
 		cancel()
+		if why := lost.Swap(nil); why != nil || gone.Load() || w.relist[s.place].Swap(false) {
+			s.lose(why)
+		}
 		if time.Since(began) > w.timing.healthy {
 			delay, healthy = w.timing.backoff(), true
 		}
@@ -135,6 +148,7 @@ func (w *Watch) has(ctx context.Context, k kind) (bool, error) {
 // lacks takes in that the API server has said so many times in a row that it does not have a resource.
 func (w *Watch) lacks(s *store, times int) {
 	w.noteServed(s.kind.resource, false)
+	s.position, s.since = "", time.Time{}
 	known := len(w.ledger.names(s.place))
 	if known == 0 || times < goneAnswers {
 		w.listed(s.place) // it holds nothing up: what the log has stands until it is certain

@@ -15,6 +15,21 @@ var gangKinds = []eventlog.Resource{
 	eventlog.KAIPodGroups,
 }
 
+// cameWith has the release of Kubernetes with which an API came in the version that is asked for, of the ones that the
+// oldest supported API server, 1.31, lacks.
+var cameWith = map[eventlog.Resource]string{
+	eventlog.ResourceClaims: "1.34", eventlog.ResourceSlices: "1.34", eventlog.DeviceClasses: "1.34",
+	eventlog.DeviceTaintRules: "1.37",
+}
+
+// since says with which release an API came, if older API servers lack it.
+func since(res eventlog.Resource) string {
+	if release := cameWith[res]; release != "" {
+		return ", which came with Kubernetes " + release
+	}
+	return ""
+}
+
 // served knows which resources the API server has, as far as it was asked.
 type served struct {
 	mu  sync.Mutex
@@ -48,7 +63,7 @@ func (s *served) note(res eventlog.Resource, has bool) string {
 	case slices.Contains(gangKinds, res):
 		return s.gangs()
 	case !has:
-		return fmt.Sprintf("%s: the API server does not have them: they are waited for", res)
+		return fmt.Sprintf("%s: the API server does not have them%s: they are waited for", res, since(res))
 	}
 	return ""
 }

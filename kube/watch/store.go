@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +25,13 @@ type store struct {
 	buffer  []byte
 	// faulty are the objects that cannot be logged, by UID with the reason that was reported last.
 	faulty map[types.UID]string
+
+	// position is, in a recorder, the resourceVersion from which the watch can continue; "" if it has to list. Then
+	// changes since the time since may be missing, if that is not zero, and why says why.
+	position string
+	since    time.Time
+	why      string
+	answer   string // of the API server, in brackets
 }
 
 var _ cache.TransformingStore = (*store)(nil)
@@ -60,10 +68,20 @@ func (s *store) Update(object any) error {
 	}
 	s.watch.ledger.event(s.place)
 	s.keep(a)
-	s.book(a)
+	s.booked(a, object)
 	s.watch.changed()
 	return nil
 }
+
+// booked tells the ledger about an arrival by a watch, and how far the watch has come with it.
+func (s *store) booked(a *arrival, object any) {
+	defer s.together()()
+	s.book(a)
+	s.reached(versionOf(object))
+}
+
+// versionOf returns the resourceVersion of an object.
+func versionOf(object any) string { return object.(eventlog.Object).GetResourceVersion() }
 
 // Delete implements cache.ReflectorStore. The object is its last state.
 func (s *store) Delete(object any) error {
@@ -76,6 +94,9 @@ func (s *store) Delete(object any) error {
 	var end *corev1.Pod
 	if pod, ok := obj.(*corev1.Pod); ok {
 		s.watch.pods.remove(pod.UID)
+		if s.watch.opts.Recording {
+			eventlog.NoteAuthors(pod)
+		}
 		if isFinished(pod) {
 			end = s.endOf(name, pod)
 		}
@@ -84,13 +105,23 @@ func (s *store) Delete(object any) error {
 	if kept := s.watch.whole[s.place]; kept != nil {
 		_ = kept.Delete(obj) // its key is found as the object's name was
 	}
-	s.watch.ledger.remove(s.place, name, end)
+	s.removed(name, end, obj)
 	s.watch.changed()
 	return nil
 }
 
+// removed tells the ledger about a deletion, and how far the watch has come with it.
+func (s *store) removed(name types.NamespacedName, end *corev1.Pod, obj eventlog.Object) {
+	defer s.together()()
+	s.watch.ledger.remove(s.place, name, end)
+	if pod, ok := obj.(*corev1.Pod); ok && isFinished(pod) {
+		s.watch.ledger.removeFinished(s.place, name, pod.UID)
+	}
+	s.reached(versionOf(obj))
+}
+
 // Replace implements cache.ReflectorStore: objects are all that there are, in any order.
-func (s *store) Replace(objects []any, _ string) error {
+func (s *store) Replace(objects []any, version string) error {
 	arrivals := make([]*arrival, 0, len(objects))
 	for i, object := range objects {
 		a, ok := object.(*arrival)
@@ -105,6 +136,16 @@ func (s *store) Replace(objects []any, _ string) error {
 	}
 	slices.SortFunc(arrivals, func(a, b *arrival) int { return compareNames(a.name, b.name) })
 	s.keepAll(arrivals)
+	s.bookAll(arrivals, version)
+	s.watch.ledger.listed(s.place, len(arrivals))
+	s.watch.listed(s.place)
+	s.watch.changed()
+	return nil
+}
+
+// bookAll tells the ledger about everything that there is, sorted by name.
+func (s *store) bookAll(arrivals []*arrival, version string) {
+	defer s.together()()
 	for _, name := range s.watch.ledger.names(s.place) {
 		_, found := slices.BinarySearchFunc(arrivals, name, func(a *arrival, name types.NamespacedName) int {
 			return compareNames(a.name, name)
@@ -116,10 +157,7 @@ func (s *store) Replace(objects []any, _ string) error {
 	for _, a := range arrivals {
 		s.book(a)
 	}
-	s.watch.ledger.listed(s.place, len(arrivals))
-	s.watch.listed(s.place)
-	s.watch.changed()
-	return nil
+	s.relisted(version)
 }
 
 // Resync implements cache.ReflectorStore; the reflector is not asked for it.
@@ -153,6 +191,9 @@ func (s *store) arrive(object any) (*arrival, error) {
 		obj = typed
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
+		if s.watch.opts.Recording {
+			eventlog.NoteAuthors(pod)
+		}
 		if isFinished(pod) {
 			a.finished, a.end = true, s.endOf(a.name, pod)
 			return a, nil

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -35,6 +36,10 @@ type Options struct {
 	// Following says that another process writes the log meanwhile: Logged reports its entries, after the objects of
 	// Known, and Lead says when this process writes it. Take returns nothing before.
 	Following bool
+	// Recording says that others decide: the log also has who has done what to a pod (eventlog.Encoder.Recording).
+	Recording bool
+	// Recorded says where a recorder continues its watches.
+	Recorded Recorded
 	// WholeNodes has nodes kept as they are, see Watch.Whole.
 	WholeNodes bool
 	// Report receives, in a line each, the facts that a person should know; nil is not called. It is called from
@@ -64,8 +69,12 @@ type Watch struct {
 	served    served
 	// following is the encoding of the logged objects, while another process writes the log; nil if none does.
 	following atomic.Pointer[[]byte]
+	// logUntil is the time of the last entry that another process has logged.
+	logUntil time.Time
 	// again ends the watch of a resource, by its place in kinds: a list follows.
 	again []atomic.Pointer[context.CancelFunc]
+	// relist says that the next attempt lists, and does not continue the watch; by place in kinds.
+	relist []atomic.Bool
 }
 
 // New returns a Watch that has read Known.
@@ -83,9 +92,13 @@ func New(opts Options) (*Watch, error) {
 		synced:   make(chan struct{}),
 		unlisted: map[eventlog.Resource]bool{},
 		again:    make([]atomic.Pointer[context.CancelFunc], len(all)),
+		relist:   make([]atomic.Bool, len(all)),
 	}
 	if opts.Following {
 		w.following.Store(new([]byte))
+	}
+	if opts.Recording {
+		w.record()
 	}
 	w.opts.Report = func(message string) {
 		w.reporting.Lock()
@@ -143,6 +156,9 @@ func (w *Watch) know(encoding []byte, res eventlog.Resource, obj eventlog.Object
 func (w *Watch) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return errors.New("run a watch: it was run before")
+	}
+	if len(w.opts.Recorded.Positions) > 0 {
+		w.checkCluster(withoutLogger(ctx))
 	}
 	var all sync.WaitGroup
 	for place := range w.kinds {
@@ -229,7 +245,7 @@ func (w *Watch) changed() {
 	default:
 		return
 	}
-	if w.ledger.waits() == 0 {
+	if !w.ledger.hasNews() {
 		return
 	}
 	select {

@@ -48,9 +48,13 @@ var namedFields = map[string]Kind{
 
 	"Container.Name": Part, "ContainerStatus.Name": Part, "PodResourceClaim.Name": Part, "ResourceClaim.Name": Part,
 	"Volume.Name": Part, "PodSchedulingGate.Name": Part, "PodResourceClaimStatus.Name": Part,
-	"ContainerPort.HostIP": Part, "PodCondition.Reason": Free, "PodGroupSpec.Preemptibility": Free,
+	"ContainerPort.HostIP": Part, "PodCondition.Reason": Free, "PodStatus.Reason": Free,
+	"NodeCondition.Reason": Free, "ContainerStateTerminated.Reason": Free, "PodGroupSpec.Preemptibility": Free,
 	"NetworkTopology.Mode": Free,
 }
+
+// messageFields are texts for people. They are dropped.
+var messageFields = set("PodStatus.Message", "PodCondition.Message", "NodeCondition.Message")
 
 // expressionFields have CEL expressions. They are kept.
 var expressionFields = set("CELDeviceSelector.Expression", "DerivedAttribute.Expression",
@@ -69,7 +73,15 @@ var requestFields = set("ResourceClaim.Request", "DeviceRequest.Name", "DeviceSu
 var constants = map[string]map[string]bool{
 	"ContainerPort.HostIP": set("0.0.0.0", "::"),
 	"PodCondition.Reason": set("Deferred", "Infeasible", "PreemptionByScheduler", "TerminationByKubelet",
-		"EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC"),
+		"EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "Unschedulable", "SchedulingGated",
+		"SchedulerError"),
+	"PodStatus.Reason": set("Evicted", "NodeLost", "DeadlineExceeded", "NodeAffinity", "NodeShutdown", "Terminated",
+		"Preempting", "UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"),
+	"ContainerStateTerminated.Reason": set("OOMKilled", "Error", "Completed", "ContainerCannotRun", "StartError",
+		"DeadlineExceeded", "ContainerStatusUnknown"),
+	"NodeCondition.Reason": set("KubeletReady", "KubeletNotReady", "NodeStatusUnknown", "NodeStatusNeverUpdated",
+		"KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "KubeletHasDiskPressure",
+		"KubeletHasNoDiskPressure", "KubeletHasInsufficientPID", "KubeletHasSufficientPID"),
 	"PodGroupSpec.Preemptibility": set("preemptible", "non-preemptible"),
 	"NetworkTopology.Mode":        set("hard", "soft"),
 }

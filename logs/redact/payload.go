@@ -37,7 +37,7 @@ func (w *walker) payload(p eventlog.Payload) eventlog.Payload {
 	case *eventlog.ExtenderResult:
 		return w.extenderResult(p)
 	}
-	return p // a Tick has no text
+	return p // a Tick has no text, and a Watched no name
 }
 
 // dropped returns the text that is written in the place of a message. An empty message stays empty: a call of an

@@ -81,6 +81,8 @@ func ruleOf(field string) func(*walker, string) string {
 		}
 	}
 	switch {
+	case messageFields[field]:
+		return func(_ *walker, text string) string { return dropped(text) }
 	case keptFields[field]:
 		return func(_ *walker, text string) string { return text }
 	case expressionFields[field]:

@@ -58,6 +58,8 @@ type Report struct {
 	Kinds     map[string]uint64 `json:"kinds"`
 	Resources map[string]uint64 `json:"resources"`
 	Outcomes  map[string]uint64 `json:"outcomes"`
+	// Missing says when changes may be missing in the log of a recorder: the last times, at most 100.
+	Missing []history.Missing `json:"missing,omitempty"`
 	// Before is the epoch that had begun before the first entry that can be read, as far as a snapshot tells. It lacks
 	// its entry, its time, its ID, its version and its format. nil if there is none.
 	Before *Epoch  `json:"before,omitempty"`
@@ -132,6 +134,11 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	t, err := past.Tally(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if t.Kinds[eventlog.KindWatched] > 0 {
+		if r.Missing, err = past.Missing(ctx); err != nil {
+			return nil, err
+		}
 	}
 	r.take(t, log.Registry())
 	r.lookBefore(log)
@@ -296,6 +303,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	r.writeCounts(w)
+	for i := range r.Missing {
+		if i == 0 {
+			fmt.Fprint(w, "\nmissing\n")
+		}
+		fmt.Fprintf(w, "  entry %d: %s\n", r.Missing[i].Seq, r.Missing[i].Message)
+	}
 	return r.writeEpochs(w)
 }
 

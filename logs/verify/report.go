@@ -7,6 +7,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
+	"github.com/rollcall-sched/rollcall/replay/history"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -50,13 +51,27 @@ type Report struct {
 	// EndUnknown says why the log may have had more entries: then Whole is false, though the Entries are good.
 	EndUnknown string  `json:"doubt,omitempty"`
 	Damage     *Damage `json:"damage,omitempty"`
-	Speed
+	Findings
 
 	// Advice says what to do about the damage, if there is anything to do.
 	Advice string `json:"-"`
 
 	damage *eventlog.DamagedError
 	cause  error // of Failed
+}
+
+// Findings are the speed of a check, and the part about a recorder's log.
+type Findings struct {
+	Speed
+	Recorded
+}
+
+// Recorded is the part of a Report about a recorder's log.
+type Recorded struct {
+	// Recorder says that there are entries of a recorder.
+	Recorder bool `json:"recorder,omitempty"`
+	// Missing says when changes may be missing. The log is whole nevertheless.
+	Missing []history.Missing `json:"missing,omitempty"`
 }
 
 // Speed is the speed of the check of a log's entries.

@@ -29,6 +29,8 @@ type segmentReport struct {
 	Hash [32]byte
 	// Spans are the hash tree's spans of the entries.
 	Spans []merkle.Span
+	// Watched says that there is an entry of a recorder.
+	Watched bool
 }
 
 // segmentLine is a line printed by the process that checks a segment: the progress, or the result.
@@ -240,6 +242,7 @@ func checkSegment(
 		}
 		report.Last, report.Hash = part.last, part.hash
 		report.Spans = append(report.Spans, part.span)
+		report.Watched = report.Watched || part.watched
 		line := segmentLine{At: part.last.Seq, First: s.First, Last: s.Last}
 		if part.index != nil {
 			line.Index = maker.add(part.index, part.hash)
@@ -261,6 +264,7 @@ type part struct {
 	first, last eventlog.Header
 	hash        [32]byte // the last record's
 	span        merkle.Span
+	watched     bool           // it has an entry of a recorder
 	index       *index.Builder // nil if no part of the index is to be made
 	err         error
 }
@@ -314,6 +318,7 @@ func checkPart(s *boltlog.Segment, from, to uint64, indexed bool) (p part) {
 			return p
 		}
 		h := e.Header()
+		p.watched = p.watched || e.Kind() == eventlog.KindWatched
 		if p.last.Seq != 0 {
 			if err := h.Follows(p.last); err != nil {
 				p.err = &eventlog.DamagedError{Path: s.Path, Seq: h.Seq, Err: err}

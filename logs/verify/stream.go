@@ -70,6 +70,7 @@ func (v *verifier) stream(ctx context.Context) error {
 			}
 		}
 		prev = e.Header()
+		r.Recorder = r.Recorder || e.Kind() == eventlog.KindWatched
 		tree.Add(rec.Hash)
 		r.Entries++
 		r.Hash, r.Root = fmt.Sprintf("%x", rec.Hash), ""

@@ -124,6 +124,7 @@ func (v *verifier) goOn(rec []byte) error {
 			return err
 		}
 	}
+	v.report.Recorder = v.report.Recorder || e.Kind() == eventlog.KindWatched
 	v.prev.Last, v.prev.Hash = h, eventlog.HashRecord(rec)
 	if v.tree != nil {
 		v.tree.Add(v.prev.Hash)

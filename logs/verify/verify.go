@@ -285,6 +285,7 @@ func (v *verifier) segment(ctx context.Context, path string) error {
 	v.good.add(path, before, report.Facts.First, report.Facts.Last)
 	v.report.Segments++
 	v.report.Entries = report.Facts.Last + 1 - v.report.First
+	v.report.Recorder = v.report.Recorder || report.Watched
 	if report.First.Seq == 0 { // an empty segment
 		report.Last, report.Hash = v.prev.Last, v.prev.Hash
 	}

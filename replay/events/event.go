@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
@@ -43,7 +44,7 @@ const (
 	Preempted       Kind = "Preempted"
 	EvictionRefused Kind = "EvictionRefused"
 	// Lost: pods lost their node because the node was lost or drained. Evicted: members have to go because their gang
-	// fell below its minimum.
+	// fell below its minimum, or somebody else has evicted pods.
 	Lost    Kind = "Lost"
 	Evicted Kind = "Evicted"
 	// Succeeded, Failed and Deleted: pods ended that way.
@@ -57,14 +58,25 @@ const (
 	ReservationEnded Kind = "ReservationEnded"
 	// PriorityChanged: a gang has another priority.
 	PriorityChanged Kind = "PriorityChanged"
+
+	// Only the logs of recorders have these. Unscheduled: its scheduler has found no node for a pod. Nominated: a node
+	// is kept for a pod, or no longer. Resized: a pod's requests have changed on its node, or its resize has come
+	// further. Restarted: a container of a pod has started again. NodeCondition: a condition of a node has changed.
+	Unscheduled   Kind = "Unscheduled"
+	Nominated     Kind = "Nominated"
+	Resized       Kind = "Resized"
+	Restarted     Kind = "Restarted"
+	NodeCondition Kind = "NodeCondition"
+	// ChangesMissing: the recorder had to list, and changes before this entry may be missing.
+	ChangesMissing Kind = "ChangesMissing"
 )
 
 // Kinds returns all kinds, in an order for people.
 func Kinds() []Kind {
 	return []Kind{EpochStarted, ConfigChanged, NodeJoined, NodeDeleted, NodeNotReady, NodeUnreachable, NodeReady,
-		NodeCordoned, NodeUncordoned, NodeTainted, NodeUntainted, NodeResized, Created, Complete, Waiting, Placed,
-		Preempted, EvictionRefused, Lost, Evicted, Succeeded, Failed, Deleted, GangDeleted, Reserved, ReservationEnded,
-		PriorityChanged}
+		NodeCordoned, NodeUncordoned, NodeTainted, NodeUntainted, NodeResized, NodeCondition, Created, Complete,
+		Waiting, Placed, Preempted, EvictionRefused, Lost, Evicted, Succeeded, Failed, Deleted, GangDeleted, Reserved,
+		ReservationEnded, PriorityChanged, ChangesMissing, Unscheduled, Nominated, Resized, Restarted}
 }
 
 // ParseKind returns the kind of a name, in any case.
@@ -123,6 +135,10 @@ type Event struct {
 	How string `json:"how,omitempty"`
 	// BelowMinimum says that the gang has less than its minimum now, and had it before.
 	BelowMinimum bool `json:"belowMinimum,omitempty"`
+	// Author is the scheduler or the field manager that did it, where that is somebody else and the log tells.
+	Author string `json:"author,omitempty"`
+	// Removal says, of Preempted and Evicted, who makes the pods go, where that is somebody else.
+	Removal *answer.Removal `json:"removal,omitempty"`
 	// Detail says more, in words.
 	Detail string `json:"detail,omitempty"`
 	// Cause is an earlier event of the range that led to this one.
@@ -136,11 +152,12 @@ type Event struct {
 // making is the part of an event that only this package needs.
 type making struct {
 	loss     *answer.NodeLoss
-	again    bool     // of Placed: the gang has its minimum already
-	podsAll  []string // the names of all pods
-	nodesAll []string // the names of all nodes, sorted
-	told     bool     // it was handed out
-	folds    string   // is equal in events that are folded
+	gap      *eventlog.Gap // of ChangesMissing
+	again    bool          // of Placed: the gang has its minimum already
+	podsAll  []string      // the names of all pods
+	nodesAll []string      // the names of all nodes, sorted
+	told     bool          // it was handed out
+	folds    string        // is equal in events that are folded
 	// causeOf is the key under which later events find it as their cause, and causedBy the key of its own.
 	causeOf, causedBy string
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
@@ -37,6 +38,7 @@ const maxHeld = 50000
 // A List takes events in their order, and hands out the ones that are asked for, with equal ones folded.
 //
 //   - Failed attempts of a gang or a pod with the same code are one event of Waiting, until something else happens.
+//   - Changes that may be missing, of several resources at about the same time, are one event.
 //   - Pods of a gang that end the same way are one event, until something else happens to the gang.
 //   - The pods that a gang loses with a node are one event, until something else happens to the node.
 //   - So are the pods that a gang loses with several nodes at one instant in a row.
@@ -100,6 +102,8 @@ func (l *List) noteCause(e *Event) {
 // slot returns the name under which equal events are found; "" for an event that is folded only in a row.
 func (l *List) slot(e *Event) string {
 	switch {
+	case e.Kind == ChangesMissing:
+		return "missing"
 	case e.Kind == Lost:
 		return fmt.Sprintf("lost %s %d %s", e.Node, l.turns[e.Node], e.Gang)
 	case e.Kind.ofNode(), e.Gang == "" && e.Kind != Waiting:
@@ -128,15 +132,23 @@ func (l *List) foldsInto(e *Event, slot string) *Event {
 	if into.told && e.Kind != Waiting {
 		return nil
 	}
-	switch e.Kind {
-	case Waiting, Lost, Succeeded, Failed, Deleted:
+	if isFolded(e, into) {
 		return into
-	case Placed:
-		if into.again && e.again {
-			return into
-		}
 	}
 	return nil
+}
+
+// isFolded reports whether an event of the same kind, code and subject as an earlier one is folded into it.
+func isFolded(e, into *Event) bool {
+	switch e.Kind {
+	case ChangesMissing: // the resources are listed one after the other
+		return e.gap.Since <= eventlog.Time(into.Time)
+	case Waiting, Lost, Succeeded, Failed, Deleted:
+		return true
+	case Placed:
+		return into.again && e.again
+	}
+	return false
 }
 
 // inARow reports whether events of pods of no gang are folded.
@@ -152,7 +164,11 @@ func (e *Event) fold(other *Event) {
 		e.Last = &at
 	}
 	e.BelowMinimum = e.BelowMinimum || other.BelowMinimum
-	if e.Kind == Waiting {
+	switch e.Kind {
+	case Waiting:
+		return
+	case ChangesMissing:
+		e.foldGap(other)
 		return
 	}
 	e.Pods += other.Pods

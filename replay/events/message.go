@@ -24,8 +24,11 @@ func (e *Event) words() string {
 	if e.Kind.ofNode() {
 		return e.wordsOfNode()
 	}
+	if text := e.wordsOfOthers(); text != "" {
+		return text
+	}
 	switch e.Kind {
-	case EpochStarted, ConfigChanged, EvictionRefused:
+	case EpochStarted, ConfigChanged, EvictionRefused, ChangesMissing:
 		return e.Detail
 	case Created:
 		if e.Pods > 1 {
@@ -53,7 +56,7 @@ func (e *Event) words() string {
 	case Succeeded:
 		return e.podsOf() + " succeeded"
 	case Failed:
-		return e.podsOf() + " failed" + ifSo(e.BelowMinimum, ", gang below its minimum")
+		return e.podsOf() + " failed" + ifSo(e.BelowMinimum, ", gang below its minimum") + behindColon(e.Detail)
 	case Deleted:
 		return e.podsOf() + " deleted" + ifSo(e.BelowMinimum, ", gang below its minimum")
 	case GangDeleted:
@@ -79,6 +82,7 @@ func (e *Event) wordsOfNode() string {
 		NodeUnreachable: be + " unreachable", NodeReady: be + " ready again", NodeCordoned: "cordoned",
 		NodeUncordoned: "uncordoned", NodeTainted: "tainted with " + e.Detail,
 		NodeUntainted: "without taint " + e.Detail, NodeResized: "resized: " + e.Detail,
+		NodeCondition: "condition " + e.Detail,
 	}[e.Kind]
 	text = name + " " + text
 	if e.NumNodes > 1 {
@@ -126,7 +130,7 @@ func (e *Event) wordsOfPlaced() string {
 	if e.WaitedSeconds != nil && *e.WaitedSeconds > 0 {
 		text += ", waited " + time.Duration(*e.WaitedSeconds*float64(time.Second)).Round(time.Second).String()
 	}
-	return text
+	return text + e.byWhom()
 }
 
 func (e *Event) counted() string { return phrase.Count(int64(e.Pods), "pod", "pods") }

@@ -9,10 +9,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // nodeChanged adds the events of a node that becomes obj; old is nil for a node that joins.
-func (w *watcher) nodeChanged(e eventlog.Entry, old, obj *v1.Node) {
+func (w *watcher) nodeChanged(m *scheduler.Machine, e eventlog.Entry, old, obj *v1.Node) {
 	add := func(kind Kind, detail string) {
 		x := w.event(e, kind)
 		x.Node, x.Detail, x.folds = obj.Name, detail, detail
@@ -58,6 +59,9 @@ func (w *watcher) nodeChanged(e eventlog.Entry, old, obj *v1.Node) {
 	}
 	if change := resized(old, obj); change != "" {
 		add(NodeResized, change)
+	}
+	if w.recording(m) {
+		w.nodeConditions(old, obj, add)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -28,6 +29,9 @@ type watcher struct {
 	code  answer.Code
 	words string
 	ended *Event
+
+	epochOf uint64 // the epoch that records is about
+	records bool
 }
 
 type freshGang struct {
@@ -75,6 +79,8 @@ func (w *watcher) Before(m *scheduler.Machine, e eventlog.Entry) {
 		w.code, w.words = explain.FailureOf(m, e)
 	case *eventlog.EvictResult:
 		w.evictResult(m, e, p)
+	case *eventlog.Watched:
+		w.watched(e, p)
 	}
 }
 
@@ -136,7 +142,7 @@ func (w *watcher) epoch(m *scheduler.Machine, e eventlog.Entry, p *eventlog.Epoc
 func (w *watcher) upserted(m *scheduler.Machine, e eventlog.Entry, p *eventlog.Upserted) {
 	switch obj := p.Object.(type) {
 	case *v1.Node:
-		w.nodeChanged(e, m.Cluster().Nodes().Object(obj.Name), obj)
+		w.nodeChanged(m, e, m.Cluster().Nodes().Object(obj.Name), obj)
 	case *v1.Pod:
 		w.podChanged(m, e, obj)
 	default:
@@ -173,7 +179,25 @@ func (w *watcher) podChanged(m *scheduler.Machine, e eventlog.Entry, obj *v1.Pod
 		w.ends(e, Succeeded, pod)
 	case obj.Status.Phase == v1.PodFailed:
 		w.ends(e, Failed, pod)
+		if w.recording(m) {
+			w.ended.Detail = explain.WhyFailed(obj)
+			w.ended.folds = w.ended.Detail
+		}
+	case w.removed(m, e, pod):
+	default:
+		w.boundByOthers(m, e, pod, obj)
+		if w.recording(m) {
+			w.statusChanged(e, pod, obj)
+		}
 	}
+}
+
+// recording reports whether the epoch is a recorder's.
+func (w *watcher) recording(m *scheduler.Machine) bool {
+	if w.epochOf != m.Epoch() {
+		w.epochOf, w.records = m.Epoch(), framework.LoggedRecording(m.Config())
+	}
+	return w.records
 }
 
 // ends notes the end of a pod. Its event comes after the entry, when it is known what it means for the gang.

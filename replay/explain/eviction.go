@@ -59,7 +59,9 @@ func Eviction(ctx context.Context, log *history.Log, namespace, name string,
 		if _, err := Pod(ctx, log, namespace, name, opts); err != nil {
 			return nil, err
 		}
-		fallthrough
+		return nil, &NotEvictedError{s.name.String(), s.at}
+	case s.others.last.Seq > 0 && !s.by.exists():
+		return s.evictedByOthers()
 	case !s.by.exists():
 		return nil, &NotEvictedError{s.name.String(), s.at}
 	}
@@ -81,6 +83,7 @@ type evictionScan struct {
 	uid     types.UID // of the evicted pod
 	by      recorded
 	results []*answer.EvictResult
+	others  removalWatch
 }
 
 // read reads the entries about pods of the name, and then the decisions about these.
@@ -92,6 +95,7 @@ func (s *evictionScan) read() error {
 		}
 		if p := m.Cluster().Pods().Named(s.name.Namespace, s.name.Name); p != nil {
 			s.uids[p.Object.UID] = true
+			s.others.was = p.Object
 		}
 	}
 	query := history.Query{From: s.base + 1, To: history.Bound{Seq: s.at.Seq}, Keys: []index.Key{index.Pod(s.name)},
@@ -103,6 +107,7 @@ func (s *evictionScan) read() error {
 		pod, ok := e.Payload.(*eventlog.Upserted).Object.(*v1.Pod)
 		if ok && pod.Namespace == s.name.Namespace && pod.Name == s.name.Name {
 			s.uids[pod.UID] = true
+			s.others.see(e, pod)
 		}
 	}
 	if len(s.uids) == 0 {

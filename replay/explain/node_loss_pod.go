@@ -18,6 +18,7 @@ type podLosses struct {
 	to           recorded // the last decision that may have preempted it
 	evicted      recorded // the decision that evicted it with the rest of its gang
 	own, earlier lossScan // of the pod, and of the last of the earlier pods of its name that has any entry
+	others       byOthers
 }
 
 // lossScan collects, in the first reading, the entries that may be the loss of the node of a pod. The second reading

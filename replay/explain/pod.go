@@ -122,7 +122,9 @@ func explainPod(r *reading, scan *podScan) (*answer.Pod, error) {
 		return nil, err
 	}
 	x := podExplanation(scan, rerun, gang)
-	addUndecided(x, scan, rerun)
+	if err := addUndecided(x, scan, rerun); err != nil {
+		return nil, err
+	}
 	if r.opts.Trace {
 		x.Untraced = untraced(x)
 	}

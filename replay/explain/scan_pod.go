@@ -105,6 +105,7 @@ func (s *podScan) startFrom(m *scheduler.Machine) {
 		return
 	}
 	s.seen, s.uid, s.object = true, p.Object.UID, p.Object
+	s.lost.others.removed.was = p.Object
 	s.group, _ = cluster.GroupName(p.Object)
 	s.lost.own.uid = s.uid
 	s.lost.own.placed(p.Node)
@@ -174,6 +175,10 @@ func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
 			created: pointOf(e), earlier: earlier, lost: podLosses{own: s.lost.own, earlier: s.lost.earlier}}
 		s.group, _ = cluster.GroupName(pod)
 	}
+	if s.object != nil && s.object.Spec.NodeName == "" && pod.Spec.NodeName != "" {
+		s.lost.others.boundAt = pointOf(e)
+	}
+	s.lost.others.removed.see(e, pod)
 	s.object = pod
 	if !resource.IsPodResizeDeferred(pod) {
 		s.resized = recorded{}

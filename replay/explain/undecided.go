@@ -1,6 +1,9 @@
 package explain
 
 import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
@@ -41,15 +44,28 @@ func (r *rerun) asOthersDecide(x *answer.Reason) {
 
 // addUndecided adds to a pod of a log without decisions what is known about it, and takes away the place in the queue
 // that it would have here.
-func addUndecided(x *answer.Pod, s *podScan, r *rerun) {
+func addUndecided(x *answer.Pod, s *podScan, r *rerun) error {
 	if x.Undecided = r.undecided(); x.Undecided == "" {
-		return
+		return nil
 	}
 	x.Queue, x.FirstQueued = nil, 0
 	if at := s.object.CreationTimestamp; !at.IsZero() {
 		x.Created.Time = answer.Instant(at.UnixNano())
 	}
-	if x.Node != "" && r.opts.Placing != nil {
+	switch by := s.object.Annotations[eventlog.BoundByAnnotation]; {
+	case x.Node == "":
+	case r.opts.Placing != nil:
 		x.Placing = r.opts.Placing(s.uid)
+	case s.lost.others.boundAt.Seq > 0 || by != "":
+		x.Placing = &answer.Placing{Since: s.lost.others.boundAt.Time, By: by}
 	}
+	if s.object.Status.Phase == v1.PodFailed {
+		x.FailedFor = WhyFailed(s.object)
+	}
+	if s.lost.others.removed.last.Seq == 0 {
+		return nil
+	}
+	var err error
+	x.Removal, err = removal(r.ctx, r.log, s.lost.others.removed.last, r.at.Seq)
+	return err
 }

@@ -47,7 +47,7 @@ func (r right) String() string { return r.verb + " " + strings.Trim(r.resource+"
 // every kind of request to a cluster. It compares the requests in the audit log with the rules: none was forbidden,
 // and no rule is without use.
 func TestTheRightsAreEnoughAndNecessary(t *testing.T) {
-	w := newInstalledWorld(t)
+	w := newInstalledWorld(t, 4)
 	first := w.schedule("the first")
 	w.gangsOfBothAPIs()
 	w.gangsOfOtherSchedulers()
@@ -136,7 +136,7 @@ type installedWorld struct {
 	port               int
 }
 
-func newInstalledWorld(t *testing.T) *installedWorld {
+func newInstalledWorld(t *testing.T, count int) *installedWorld {
 	t.Helper()
 	c := cluster.ForTest(t, cluster.Options{
 		GenericWorkload: true, ControllerManager: true,
@@ -145,7 +145,7 @@ func newInstalledWorld(t *testing.T) *installedWorld {
 	})
 	w := &installedWorld{world: &world{
 		T: t, c: c, client: kubernetes.NewForConfigOrDie(c.Config()), dynamic: dynamicClient(c), native: true,
-		nodes: nodes.ForTest(t, c.Config(), nodes.Options{Count: 4, Capacity: nodes.Capacity("4", "64Gi", "110")}),
+		nodes: nodes.ForTest(t, c.Config(), nodes.Options{Count: count, Capacity: nodes.Capacity("4", "64Gi", "110")}),
 	}}
 	apply(t, w.dynamic, objectsOfFile(t, filepath.Join(manifests, "namespace.yaml")), metav1.CreateOptions{})
 	for _, file := range append(baseFiles(t), filepath.Join("testdata", "foreign", "crds.yaml")) {

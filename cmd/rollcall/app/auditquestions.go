@@ -102,6 +102,9 @@ func (a *rangeAudit) over(
 		return err
 	}
 	past := history.New(log.Source, history.Options{Progress: func(seq uint64) { log.Progress("", seq, last) }})
+	if err := log.noteMissing(ctx, past, last); err != nil {
+		return err
+	}
 	err = do(ctx, past, first, last)
 	log.shown.done()
 	return err

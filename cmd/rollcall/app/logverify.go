@@ -43,6 +43,9 @@ entries are checked, but no state can be made from them.
 rollcall replay checks whether a snapshot's state is the one that the entries
 make.
 
+The log of a recorder says when changes may be missing in it: the API server no
+longer had them. Such a log is whole, and verify prints these times.
+
 Each part of the log's index is made again in memory and compared. A part is
 named if it is damaged, of another log, or does not agree with its entries, with
 the command that makes it again. The log is whole without it, and the exit code
@@ -91,6 +94,11 @@ func newLogVerify(registry framework.Registry) *cobra.Command {
 			p.done()
 			if err != nil {
 				return err
+			}
+			if report.Recorder && report.Damage == nil {
+				if report.Missing, err = open.missing(cmd, args[0]); err != nil {
+					return err
+				}
 			}
 			text := func(w io.Writer) error { return writeVerified(w, report) }
 			if err := out.write(cmd.OutOrStdout(), report, text); err != nil {
@@ -235,7 +243,15 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 }
 
 // writeCompared writes the result of comparing the log with each checkpoint.
+// writeMissing says when changes may be missing in a recorder's log.
+func writeMissing(w io.Writer, r *verify.Report) {
+	for i := range r.Missing {
+		plainf(w, "missing   entry %d: %s\n", r.Missing[i].Seq, r.Missing[i].Message)
+	}
+}
+
 func writeCompared(w io.Writer, r *verify.Report) {
+	writeMissing(w, r)
 	for _, c := range r.Checkpoints {
 		plainf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/dump"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/history"
 )
 
 // reading holds the flags for opening a log to read it.
@@ -69,6 +70,7 @@ func (r reading) open(cmd *cobra.Command, name string) (*source, error) {
 	if r.config != "" {
 		cfg, err := loadConfig(r.registry, r.config, queuePolicy{}, framework.LiveOptions{Note: p.note})
 		if err == nil {
+			cfg.Recording = true
 			opts.Dump.Config, err = framework.EncodeConfig(cfg)
 		}
 		if err != nil {
@@ -83,6 +85,30 @@ func (r reading) open(cmd *cobra.Command, name string) (*source, error) {
 		p.note(log.undecided())
 	}
 	return log, err
+}
+
+// missing says when changes may be missing in a log.
+func (r reading) missing(cmd *cobra.Command, name string) ([]history.Missing, error) {
+	p := newProgress(cmd.ErrOrStderr())
+	opts := r.options(p)
+	opts.Report = nil // the command has reported it
+	log, err := openWith(cmd.Context(), name, opts, p)
+	if err != nil {
+		return nil, err
+	}
+	all, err := history.New(log.Source, history.Options{}).Missing(cmd.Context())
+	return all, errors.Join(err, log.Close())
+}
+
+// noteMissing reports that changes may be missing before an entry of a log.
+func (s *source) noteMissing(ctx context.Context, past *history.Log, last uint64) error {
+	all, err := past.Missing(ctx)
+	for i := range all {
+		if all[i].Seq <= last {
+			s.shown.note(all[i].Message)
+		}
+	}
+	return err
 }
 
 // openWith opens a log or a bundle with options that p shows the progress of.

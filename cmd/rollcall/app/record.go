@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/headroom"
 	"github.com/rollcall-sched/rollcall/kube/serving"
+	"github.com/rollcall-sched/rollcall/kube/watch"
 )
 
 // recorderLease is the lease of recorders that share a log.
@@ -72,6 +75,20 @@ func (r *running) stage(stage live.Stage) string {
 		return "recording"
 	}
 	return stage.String()
+}
+
+// recorded finds where a recorder continues its watches: behind the entries before the one that began its epoch. It is
+// the zero value for a scheduler.
+func (p *clusterProcess) recorded(began uint64, log closing) (watch.Recorded, error) {
+	if !p.running.records {
+		return watch.Recorded{}, nil
+	}
+	read := func(from uint64) iter.Seq2[eventlog.Entry, error] { return log.Read(context.Background(), from) }
+	out, err := watch.ReadRecorded(log.First(), began-1, read)
+	if err != nil {
+		return out, fmt.Errorf("find where the record ends: %w", err)
+	}
+	return out, nil
 }
 
 // nothingToCarry is the live.Effects of a recorder, which decides nothing.

@@ -141,11 +141,14 @@ func slower(config *rest.Config, share int) (kubernetes.Interface, error) {
 	return made, nil
 }
 
-// watch returns the watches, over the state that was recovered. following says that another process writes the log.
-func (c *connection) watch(recovered *scheduler.Machine, following bool) (*watch.Watch, error) {
+// watch returns the watches, over the state that was recovered. following says that another process writes the log, and
+// recorded where a recorder continues.
+func (c *connection) watch(recovered *scheduler.Machine, following bool, recorded watch.Recorded) (*watch.Watch,
+	error) {
 	w, err := watch.New(watch.Options{
 		Client: c.client, Config: c.rest, Known: recovered.Cluster().Objects(), Report: logNote,
 		WholeNodes: len(c.config.Extenders) > 0, Own: c.config.PluginResources, Following: following,
+		Recording: c.running.records, Recorded: recorded,
 	})
 	if err != nil {
 		return nil, err

@@ -217,7 +217,11 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 				watcher.Lead()
 				return watcher, nil
 			}
-			watcher, err := c.watch(recovered, false)
+			recorded, err := p.recorded(r.State.Seq(), log)
+			if err != nil {
+				return nil, err
+			}
+			watcher, err := c.watch(recovered, false, recorded)
 			if err != nil {
 				return nil, err
 			}
@@ -292,6 +296,7 @@ func logNote(message string) { slog.Info(message) }
 // closing is a log that is closed in the end.
 type closing interface {
 	engine.Log
+	First() uint64
 	Close() error
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/lease"
 	"github.com/rollcall-sched/rollcall/kube/status"
+	"github.com/rollcall-sched/rollcall/kube/watch"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -157,7 +158,7 @@ func (s *standby) prepare(ctx context.Context, watches *sync.WaitGroup) {
 	if s.config.DelayCacheUntilActive {
 		return
 	}
-	watcher, err := s.watch(s.state.Machine(), true)
+	watcher, err := s.watch(s.state.Machine(), true, watch.Recorded{})
 	if err != nil { // it will be an error again when it leads
 		slog.Warn("The cluster cannot be watched on standby", "err", err)
 		return

@@ -12,10 +12,13 @@ type PodEviction struct {
 	// At is the last entry that takes part in the answer; KnownFrom is as Pod's.
 	At        Point  `json:"at"`
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
-	// Kind is Preempted, or EvictedWithGang: its gang had fallen below its minimum.
+	// Kind is Preempted, EvictedWithGang (its gang had fallen below its minimum), or ByOthers: no decision of the log
+	// evicted it, and somebody else did.
 	Kind string `json:"kind"`
-	// Decision is the decision that evicted it.
-	Decision Point `json:"decision"`
+	// Decision is the decision that evicted it; it has none with ByOthers.
+	Decision Point `json:"decision,omitzero"`
+	// Removal says who evicted it; nil for other kinds than ByOthers.
+	Removal *Removal `json:"removal,omitempty"`
 	// Preemption is the preemption, with the pod as its own; nil for EvictedWithGang.
 	Preemption *Preemption `json:"preemption,omitempty"`
 	// Result is the latest result of the eviction, nil if none has come.

@@ -75,6 +75,9 @@ type PodLimits struct {
 	// came to its node, as far as such a log tells.
 	Undecided string   `json:"undecided,omitempty"`
 	Placing   *Placing `json:"placing,omitempty"`
+	// Removal says who made the pod go, and FailedFor why it has failed, as far as such a log tells.
+	Removal   *Removal `json:"removal,omitempty"`
+	FailedFor string   `json:"failedFor,omitempty"`
 }
 
 // Placing says how a pod came to its node, where somebody else has decided.

@@ -22,11 +22,17 @@ func Eviction(w io.Writer, x *answer.PodEviction) error {
 	var f facts
 	f.add("at", "%s", x.At)
 	f.knownFrom(x.KnownFrom)
-	f.add("decided", "%s", x.Decision)
+	if x.Decision.Seq > 0 {
+		f.add("decided", "%s", x.Decision)
+	}
 	f.add("rule", "%s", x.Rule)
 	if p := x.Preemption; p != nil {
 		f.add("for", "%s", phrase.Preemptor(&p.By))
 		f.add("victims", "%s", victimsText(p))
+	}
+	if r := x.Removal; r != nil {
+		f.add("first seen", "%s: %s", r.Point, r.Reason)
+		f.add("said", "%s", r.Details)
 	}
 	if r := x.Result; r != nil {
 		f.add("result", "%s: %s%s", r.Point, r.Outcome, phrase.InWords(r))

@@ -44,6 +44,11 @@ func podFacts(p *answer.Pod) facts {
 	if p.Gone != nil {
 		f.add("gone", "%s: %s", p.Gone, p.GoneHow)
 	}
+	if p.Removal != nil {
+		f.add("made to go", "%s: %s", p.Removal.Point, p.Removal.Reason)
+		f.add("said", "%s", p.Removal.Details)
+	}
+	f.add("failed", "%s", p.FailedFor)
 	switch g := p.Gang; {
 	case g == nil:
 	case !g.Declared:
@@ -158,6 +163,9 @@ func podGone(p *answer.Pod) string {
 	how := podLost(p) + "was deleted"
 	if p.GoneHow != "Deleted" {
 		how = podLost(p) + "has finished (" + p.GoneHow + ")"
+	}
+	if p.Removal != nil {
+		how = p.Removal.Message + ", and " + how
 	}
 	if p.Gone != nil {
 		how += fmt.Sprintf(" at %s", p.Gone.Time)

@@ -22,6 +22,9 @@ import (
 // DurationAnnotation says how long a pod runs until it has succeeded, as time.ParseDuration reads it.
 const DurationAnnotation = "rollcall.dev/duration"
 
+// FailsAnnotation makes a pod fail at its end, with a reason for its containers such as OOMKilled.
+const FailsAnnotation = "e2e.rollcall.dev/fails"
+
 // kubelet runs the pods of all the nodes.
 type kubelet struct {
 	nodes *Nodes
@@ -116,9 +119,22 @@ func (k *kubelet) step(ctx context.Context, key cache.ObjectName) (again time.Du
 		if left := p.Status.StartTime.Add(duration).Sub(k.now(p).Time); left > 0 {
 			return left, nil
 		}
-		return 0, k.report(ctx, p, succeeded(p, k.now(p)))
+		status := succeeded(p, k.now(p))
+		if reason := p.Annotations[FailsAnnotation]; reason != "" {
+			fail(&status, reason)
+		}
+		return 0, k.report(ctx, p, status)
 	}
 	return 0, nil
+}
+
+// fail makes the end of a pod a failure of its containers.
+func fail(s *v1.PodStatus, reason string) {
+	s.Phase = v1.PodFailed
+	for i := range s.ContainerStatuses {
+		s.ContainerStatuses[i].State.Terminated.Reason = reason
+		s.ContainerStatuses[i].State.Terminated.ExitCode = 137
+	}
 }
 
 // now is the time by the clock of the pod's node.

@@ -137,7 +137,7 @@ func (a *auditor) entry(e *entry) error {
 		if e.Outcome == "GivenUp" || e.Outcome == "Withdrawn" {
 			delete(a.evictions, e.UID) // the pod stays
 		}
-	case "ExtenderResult", "Tick": // the answers of extenders are for the next cycle of the pod
+	case "ExtenderResult", "Tick", "Watched": // the answers of extenders are for the next cycle of the pod
 	default:
 		return fmt.Errorf("kind %q is not known", e.Kind)
 	}
