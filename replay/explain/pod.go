@@ -123,6 +123,9 @@ func explainPod(r *reading, scan *podScan) (*answer.Pod, error) {
 	}
 	x := podExplanation(scan, rerun, gang)
 	addUndecided(x, scan, rerun)
+	if err := addChoice(x, scan, rerun); err != nil {
+		return nil, err
+	}
 	if r.opts.Trace {
 		x.Untraced = untraced(x)
 	}

@@ -75,6 +75,10 @@ type PodLimits struct {
 	// came to its node, as far as such a log tells.
 	Undecided string   `json:"undecided,omitempty"`
 	Placing   *Placing `json:"placing,omitempty"`
+	// Choice is the bind of the pod by somebody else, and how good its node was then. Unrated says why there is none,
+	// for a pod with a node; "" if there is one, or if the log has a decision on it.
+	Choice  *Choice `json:"choice,omitempty"`
+	Unrated string  `json:"unrated,omitempty"`
 }
 
 // Placing says how a pod came to its node, where somebody else has decided.
