@@ -25,7 +25,7 @@ type Options struct {
 // A Reader rates binds. It needs memory for each node, and none for pods.
 type Reader struct {
 	opts  Options
-	began eventlog.Time // the epoch
+	epoch Epoch
 	nodes map[string]answer.ChangeBefore
 	// Came counts the pods that were on a node when the log first had them, and were not bound while it was read.
 	Came int
@@ -36,14 +36,24 @@ func NewReader(opts Options) *Reader {
 	return &Reader{opts: opts, nodes: map[string]answer.ChangeBefore{}}
 }
 
-// Began tells a Reader that starts in the middle of a log when the epoch began.
-func (r *Reader) Began(at eventlog.Time) { r.began = at }
+// Epoch says when an epoch of a log began.
+type Epoch struct {
+	// Began is the time of its first entry, and Listed the time of the next one, which brings the first list. All
+	// entries of that list have the time. 0 is not known yet.
+	Began, Listed eventlog.Time
+}
+
+// In tells a Reader that starts in the middle of a log in which epoch it is.
+func (r *Reader) In(epoch Epoch) { r.epoch = epoch }
 
 // Before returns the choice that an entry brings, nil if it brings none. m is the state before the entry.
 func (r *Reader) Before(m *scheduler.Machine, e eventlog.Entry) (*answer.Choice, error) {
+	if r.epoch.Listed == 0 && r.epoch.Began > 0 {
+		r.epoch.Listed = e.Time
+	}
 	switch p := e.Payload.(type) {
 	case *eventlog.EpochStarted:
-		r.began = e.Time
+		r.epoch = Epoch{Began: e.Time}
 	case *eventlog.Deleted:
 		r.deleted(m, e, p)
 	case *eventlog.Upserted:
@@ -96,14 +106,15 @@ func (r *Reader) pod(m *scheduler.Machine, e eventlog.Entry, pod *v1.Pod) (*answ
 	switch {
 	case was != nil:
 		waiting = was.Object
-	case IsNew(r.began, e.Time, pod):
+	case IsNew(r.epoch.Began, e.Time, pod):
 		waiting = beforeBind(pod)
 	default:
 		r.Came++
 		return nil, nil
 	}
 	x := &answer.Choice{Point: pointOf(e), Pod: pod.Namespace + "/" + pod.Name, UID: pod.UID, Node: node,
-		Scheduler: pod.Spec.SchedulerName, Together: was == nil}
+		Scheduler: pod.Spec.SchedulerName, Together: was == nil,
+		AfterGap: was != nil && e.Epoch > 1 && e.Time == r.epoch.Listed}
 	if r.opts.By != nil {
 		x.By = r.opts.By(pod.UID)
 	}

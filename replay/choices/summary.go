@@ -26,6 +26,8 @@ type Summary struct {
 	UnratedBy []Reason `json:"unratedBy,omitempty"`
 	// Together counts the pods that the log never had without a node, though they were made while it was written.
 	Together int `json:"together"`
+	// AfterGap counts the binds that were made while nothing was recorded.
+	AfterGap int `json:"afterGap"`
 	// Came counts the pods that were on a node when the log first had them. They are no binds of the log.
 	Came int `json:"came"`
 	// Gangs says what Rollcall would have done with gangs.
@@ -67,6 +69,9 @@ func (s *Summary) Add(x *answer.Choice) {
 	s.Binds++
 	if x.Together {
 		s.Together++
+	}
+	if x.AfterGap {
+		s.AfterGap++
 	}
 	switch x.Verdict {
 	case answer.Same:

@@ -38,7 +38,7 @@ func addChoice(x *answer.Pod, s *podScan, r *rerun) error {
 	if x.Decision != nil || x.Node == "" || !b.known || decides && !(b.seen && r.machine.Schedules(s.object)) {
 		return nil
 	}
-	began, err := r.epochOf(b)
+	epoch, err := r.epochOf(b)
 	if err != nil {
 		return err
 	}
@@ -46,12 +46,12 @@ func addChoice(x *answer.Pod, s *podScan, r *rerun) error {
 	case b.at.Seq == 0 || b.at.Seq <= r.base:
 		x.Unrated = fmt.Sprintf("its bind was before entry %d", r.knownFrom())
 		return nil
-	case !b.seen && !choices.IsNew(began, eventlog.Time(b.at.Time), s.object):
+	case !b.seen && !choices.IsNew(epoch.Began, eventlog.Time(b.at.Time), s.object):
 		x.Unrated = fmt.Sprintf("it had its node when the log first had it (entry %d): the state before its bind "+
 			"cannot be known", b.at.Seq)
 		return nil
 	}
-	choice, err := r.choice(b, began)
+	choice, err := r.choice(b, epoch)
 	if err != nil || choice == nil {
 		return err
 	}
@@ -64,30 +64,40 @@ func addChoice(x *answer.Pod, s *podScan, r *rerun) error {
 	return nil
 }
 
-// epochOf returns the time at which the epoch of the bind began. It matters for a pod that was not seen before.
-func (r *rerun) epochOf(b *othersBind) (began eventlog.Time, err error) {
-	if b.seen || b.at.Seq == 0 {
-		return 0, nil
+// epochOf returns when the epoch of the bind began.
+func (r *rerun) epochOf(b *othersBind) (epoch choices.Epoch, err error) {
+	if b.at.Seq == 0 {
+		return epoch, nil
 	}
+	began := uint64(0)
 	epochs := history.Query{Keys: []index.Key{index.Barrier()}, Kinds: []eventlog.Kind{eventlog.KindEpochStarted},
 		To: history.Bound{Seq: b.at.Seq}}
 	for e, err := range r.log.Entries(r.ctx, epochs) {
 		if err != nil {
-			return 0, err
+			return epoch, err
 		}
-		began = e.Time
+		began, epoch = e.Seq, choices.Epoch{Began: e.Time}
 	}
-	return began, nil
+	if began == 0 {
+		return epoch, nil
+	}
+	for e, err := range r.log.Entries(r.ctx, history.Query{From: began + 1, To: history.Bound{Seq: began + 1}}) {
+		if err != nil {
+			return epoch, err
+		}
+		epoch.Listed = e.Time
+	}
+	return epoch, nil
 }
 
 // choice rates the bind at an entry; nil if a decision of the log asked for it.
-func (r *rerun) choice(b *othersBind, began eventlog.Time) (*answer.Choice, error) {
+func (r *rerun) choice(b *othersBind, epoch choices.Epoch) (*answer.Choice, error) {
 	m, err := r.log.At(r.ctx, b.at.Seq-1)
 	if err != nil {
 		return nil, err
 	}
 	reader := choices.NewReader(choices.Options{Trials: true})
-	reader.Began(began)
+	reader.In(epoch)
 	for e, err := range r.log.Entries(r.ctx, history.Query{From: b.at.Seq, To: history.Bound{Seq: b.at.Seq}}) {
 		if err != nil {
 			return nil, err

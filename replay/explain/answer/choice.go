@@ -23,6 +23,9 @@ type Choice struct {
 	Unrated string `json:"unrated,omitempty"`
 	// Together says that the log never had the pod without a node: it was made and bound between two reads.
 	Together bool `json:"together,omitempty"`
+	// AfterGap says that the bind was made while nothing was recorded: between two runs of a recorder. The state is the
+	// one that the next list found, as far as it had been taken in.
+	AfterGap bool `json:"afterGap,omitempty"`
 	// Nodes is the number of nodes, and Feasible the number that passed all filters.
 	Nodes    int `json:"nodes"`
 	Feasible int `json:"feasible"`

@@ -115,6 +115,9 @@ func choiceLimits(x *answer.Choice) (text []string) {
 	if x.Extenders {
 		text = append(text, "HTTP extenders have a say in it, and were not asked.")
 	}
+	if x.AfterGap {
+		text = append(text, "It was bound while nothing was recorded, so the state may not be the one of then.")
+	}
 	if x.Together {
 		text = append(text, "The log never had it without a node: it was made and bound between two reads.")
 	}
