@@ -169,6 +169,8 @@ var sideways = []neighbours{
 	{"test/transcripts", "internal/restorecheck",
 		"every story is also restored from the state after each of its entries"},
 	{"test/histories", "internal/smalldisk", "disks of servers become full"},
+	{"cmd/kubectl-rollcall", "cmd/rollcall/app", "without a scheduler in the cluster, commands run here, on a dump"},
+	{"kube/remote", "kube/dump", "a dump that is taken has the resources and versions that dumps are read in"},
 	{"cmd/rollcall", "cmd/rollcall/app", "the program is the commands of app, with no plugins of others"},
 	{"sim/simulate", "sim", "simulate runs what sim models: the virtual cluster against an engine over a log"},
 	{"sim/simulate/keep", "sim/simulate", "it runs simulations, with a log that is kept"},

@@ -77,8 +77,12 @@ type PodLimits struct {
 	Placing   *Placing `json:"placing,omitempty"`
 	// Choice is the bind of the pod by somebody else, and how good its node was then. Unrated says why there is none,
 	// for a pod with a node; "" if there is one, or if the log has a decision on it.
-	Choice  *Choice `json:"choice,omitempty"`
-	Unrated string  `json:"unrated,omitempty"`
+	Choice *Choice `json:"choice,omitempty"`
+	// Managed says who else queues the pod: Kueue, Volcano, KAI or YuniKorn. Disruption is the reason of the pod's
+	// condition DisruptionTarget: why others evict it.
+	Managed    []Managed `json:"managed,omitempty"`
+	Disruption string    `json:"disruption,omitempty"`
+	Unrated    string    `json:"unrated,omitempty"`
 }
 
 // Placing says how a pod came to its node, where somebody else has decided.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
@@ -44,4 +45,35 @@ func (p *page) pointsBeside(chosen, ours *answer.NodeScore) {
 	}
 	rows = append(rows, []string{"total", fmt.Sprint(chosen.Total), other(ours.Total)})
 	p.table(heading, rows)
+}
+
+// managed writes who else queues the pod.
+func (f *facts) managed(p *answer.Pod) {
+	for i := range p.Managed {
+		x := &p.Managed[i]
+		var parts []string
+		add := func(label, value string) {
+			if value != "" {
+				parts = append(parts, label+" "+value)
+			}
+		}
+		add("queue", x.Queue)
+		add("gang", x.Gang)
+		add("part", x.Part)
+		switch {
+		case x.Admitted == nil:
+		case *x.Admitted:
+			parts = append(parts, "admitted")
+		default:
+			parts = append(parts, "not admitted yet")
+		}
+		if len(parts) == 0 {
+			parts = append(parts, "its scheduler")
+		}
+		f.add(x.Project, "%s; as the pod says (%s): its own objects are not in the log", strings.Join(parts, ", "),
+			strings.Join(x.From, ", "))
+	}
+	if p.Disruption != "" {
+		f.add("evicted", "by others: %s", p.Disruption)
+	}
 }

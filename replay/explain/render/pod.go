@@ -55,6 +55,7 @@ func podFacts(p *answer.Pod) facts {
 	}
 	f.queue(p.Queue, p.Reason, p.Attempts, p.FirstQueued)
 	f.resize(p.Resize)
+	f.managed(p)
 	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !phrase.OfGang(p)) {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
