@@ -1,5 +1,5 @@
 // Package remote finds the scheduler that runs in a cluster, and runs commands in its container: they read its log
-// where it is. Of a cluster without one it takes a dump.
+// where it is. It takes a dump of a cluster that has none.
 //
 // Start reading at Find.
 package remote

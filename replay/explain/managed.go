@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// project says where pods have what a project's queueing knows about them. Of several labels or annotations the first
-// one that a pod has counts.
+// project names the labels and annotations of pods that take part in a project's queueing. The first one of a list that
+// a pod has counts.
 type project struct {
 	name              string
 	scheduler         string // that its pods name; "" if they may name any
@@ -32,7 +32,7 @@ var projects = []project{
 		part: []string{"yunikorn.apache.org/task-group-name"}},
 }
 
-// managedBy returns what a pod says about the projects that queue it.
+// managedBy returns the facts about the projects that queue a pod.
 func managedBy(pod *v1.Pod) (all []answer.Managed) {
 	for i := range projects {
 		if x := projects[i].of(pod); x != nil {
@@ -42,7 +42,7 @@ func managedBy(pod *v1.Pod) (all []answer.Managed) {
 	return all
 }
 
-// of returns what a pod says about a project, nil for nothing. Keys without a domain count only for pods that name the
+// of returns the facts about one project, nil for none. Keys without a domain count only for pods that name the
 // project's scheduler.
 func (p *project) of(pod *v1.Pod) *answer.Managed {
 	x := &answer.Managed{Project: p.name}

@@ -1,7 +1,7 @@
 package answer
 
-// Managed is how another project's queueing sees a pod, as far as the pod itself says: by its labels, annotations and
-// scheduling gates. The project's own objects, such as queues and workloads, are not in the log.
+// Managed has the facts about a pod in another project's queueing, as far as the pod itself tells them: by its labels,
+// annotations and scheduling gates. The project's own objects, such as queues and workloads, are not in the log.
 type Managed struct {
 	// Project is Kueue, Volcano, KAI or YuniKorn.
 	Project string `json:"project"`

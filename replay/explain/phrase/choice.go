@@ -73,7 +73,7 @@ func feasible(x *answer.Choice) []string {
 		text = append(text, fmt.Sprintf("kube-scheduler scores a sample of nodes: by default it stops searching at %d "+
 			"feasible ones.", x.Sample))
 	} else if x.Tied > 0 {
-		text = append(text, "Between equal nodes kube-scheduler chooses by chance.")
+		text = append(text, "kube-scheduler chooses at random among equal nodes.")
 	}
 	return text
 }
