@@ -309,6 +309,9 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 			return err
 		}
 	}
+	if e.opts.Before != nil {
+		e.opts.Before(e.machine, entry)
+	}
 	if err := e.machine.Apply(entry); err != nil {
 		return err
 	}

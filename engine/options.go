@@ -7,6 +7,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -45,6 +46,9 @@ type Options struct {
 	// Decisions limits how many decisions one Step or Advance makes; 0 for no limit. The next call makes the rest
 	// (Ready.Busy). So a driver can take inputs in, and hand effects on, in the middle of a long backlog.
 	Decisions int
+	// Before is called with each entry of the epoch that is about to be applied, and with the state before it; nil is
+	// not called. It must not change the state, and may not keep it. Entries that Open reads are not among them.
+	Before func(m *scheduler.Machine, e eventlog.Entry)
 	// Clock tells when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
 	// engine.
 	Clock func() time.Time

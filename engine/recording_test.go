@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // TestARecordingEpochHasInputsOnly gives an engine that records nodes and pods that fit, and lets time pass. It decides
@@ -76,5 +78,42 @@ func TestARecordingEpochHasInputsOnly(t *testing.T) {
 	}
 	if err := next.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestBeforeSeesEachEntryWithTheStateBeforeIt counts the entries that Options.Before sees. Each comes once, in order,
+// when the state does not have it yet. Entries that a recovery reads are not among them.
+func TestBeforeSeesEachEntryWithTheStateBeforeIt(t *testing.T) {
+	cfg := framework.DefaultConfig()
+	cfg.Recording = true
+	config, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &faultyLog{kept: eventlog.NewMemory()}
+	for epoch := range uint64(2) {
+		var seen []uint64
+		e, err := engine.Open(t.Context(), log, start, engine.Options{
+			Registry: plugins.NewRegistry(), Config: config, Version: "test",
+			Before: func(m *scheduler.Machine, e eventlog.Entry) {
+				if m.Seq() != e.Seq-1 {
+					t.Errorf("entry %d is seen with the state of entry %d", e.Seq, m.Seq())
+				}
+				seen = append(seen, e.Seq)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Step(t.Context(), start, []eventlog.Payload{node("n1", "4"), pod("a", "1", "")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		first := 3*epoch + 1
+		if want := []uint64{first, first + 1, first + 2}; !slices.Equal(seen, want) {
+			t.Errorf("epoch %d: seen are %v, want %v", epoch+1, seen, want)
+		}
 	}
 }

@@ -87,12 +87,18 @@ type search struct {
 	lists    []fwk.NodeScoreList
 	tally    tally
 
-	without string // PreFilter skips this plugin; "" for none
+	exempt exempt
 
 	plugins    []string // will be Placement.Plugins
 	pending    []string
 	absent     *fwk.Status
 	preFilters *fwk.PreFilterResult
+}
+
+// exempt says what a search leaves out.
+type exempt struct {
+	plugin string // its PreFilter does not run; "" for none
+	sample bool   // it tries every node, whatever the percentage of the profile
 }
 
 func (c *search) init(p *Profile) {
@@ -287,7 +293,10 @@ func (c *search) filterAll(nodes []fwk.NodeInfo, start int) *fwk.Status {
 		nodes = c.narrowed
 	}
 	limit := 1
-	if len(c.p.score) > 0 || c.verdict != nil {
+	switch {
+	case c.exempt.sample:
+		limit = len(nodes)
+	case len(c.p.score) > 0 || c.verdict != nil:
 		limit = NumFeasibleNodesToFind(c.p.percentage, len(nodes))
 	}
 	status := c.filterNodes(nodes, start, limit)

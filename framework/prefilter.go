@@ -56,7 +56,7 @@ func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
 	var narrowing []string // plugins that left only some nodes eligible
 	left := int64(len(nodes))
 	for _, e := range c.p.preFilter {
-		if e.name == c.without {
+		if e.name == c.exempt.plugin {
 			continue
 		}
 		result, status := c.runPreFilter(e, nodes)

@@ -143,7 +143,7 @@ func (r *Rehearsal) Node(name string) (fwk.NodeInfo, error) { return r.p.stage.G
 
 func (r *Rehearsal) setPod(ctx context.Context, pod *v1.Pod) {
 	r.search.setPod(ctx, NewCycleState(), pod, nil)
-	r.search.without = r.without
+	r.search.exempt.plugin = r.without
 	if r.search.preFilters = r.only; r.only != nil {
 		r.search.existing()
 	}

@@ -28,9 +28,16 @@ func newRoot() *cobra.Command {
 	p := &plugin{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 	root := &cobra.Command{
 		Use:   "kubectl-rollcall",
-		Short: "Ask the Rollcall scheduler that runs in the cluster",
-		Long: `Finds the Rollcall scheduler that runs in the cluster, and runs a command of
-rollcall in its container, on its log. Output and exit code are that command's.
+		Short: "Ask the Rollcall that runs in the cluster, or a dump of it",
+		Long: `Finds the Rollcall scheduler or recorder that runs in the cluster, and runs a
+command of rollcall in its container, on its log. Output and exit code are that
+command's.
+
+If there is none in the cluster, the command runs here, on a dump of the
+cluster's objects that is taken for it: "kubectl rollcall explain pod NS/NAME"
+needs no installation. That takes the verb list on nodes, pods and the other
+objects that scheduling reads. A dump has no history.
+
 The account needs the verbs list on pods, and create (with older API servers
 also get) on pods/exec, in the scheduler's namespace.
 
@@ -138,6 +145,9 @@ func (p *plugin) forward(ctx context.Context, words, args []string, stdout, stde
 		return err
 	}
 	scheduler, err := remote.Find(ctx, client, p.wanted)
+	if errors.Is(err, remote.ErrNone) && p.wanted.Namespace == "" && p.wanted.Selector == remote.Selector {
+		return p.askDump(ctx, config, words, args, stdout, stderr)
+	}
 	if err != nil {
 		return err
 	}

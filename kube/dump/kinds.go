@@ -1,10 +1,12 @@
 package dump
 
 import (
+	"slices"
 	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -107,4 +109,30 @@ func Resources() (needed, optional []string) {
 		}
 	}
 	return needed, optional
+}
+
+// A Kind is a resource of a dump.
+type Kind struct {
+	Resource eventlog.Resource
+	// Versions are the versions that are read, the one of today first.
+	Versions []schema.GroupVersionResource
+	// Optional: only some API servers have it.
+	Optional bool
+}
+
+// Kinds returns the resources that a dump should have, in the order of Resources.
+func Kinds() (kinds []Kind) {
+	_, optional := Resources()
+	for _, res := range order {
+		name, _, _ := strings.Cut(string(res), ".")
+		k := Kind{Resource: res, Optional: slices.Contains(optional, string(res)),
+			Versions: []schema.GroupVersionResource{eventlog.KindFor(res).GroupVersion().WithResource(name)}}
+		for _, older := range sameForm[res] {
+			if version, err := schema.ParseGroupVersion(older); err == nil {
+				k.Versions = append(k.Versions, version.WithResource(name))
+			}
+		}
+		kinds = append(kinds, k)
+	}
+	return kinds
 }

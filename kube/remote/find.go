@@ -20,7 +20,7 @@ const Selector = "app.kubernetes.io/name=rollcall"
 // program is the scheduler's executable in a container that names no command.
 const program = "rollcall"
 
-// A Scheduler is a pod in which "rollcall run" runs.
+// A Scheduler is a pod in which "rollcall run" or "rollcall record" runs.
 type Scheduler struct {
 	Namespace, Pod, Container string
 	// Program is the scheduler's executable in the container.
@@ -41,6 +41,9 @@ type Wanted struct {
 	// Selector is a label selector. Find ignores it if Pod is given.
 	Selector string
 }
+
+// ErrNone is wrapped by the error of Find if there is no pod of a scheduler, whatever runs in it.
+var ErrNone = errors.New("no pod")
 
 // Find returns the scheduler that is wanted. If several of a namespace have the labels, the only one that is ready is
 // taken. None is chosen among several namespaces: anybody who may make a pod in one can give it these labels. The error
@@ -77,7 +80,7 @@ func Find(ctx context.Context, client kubernetes.Interface, w Wanted) (Scheduler
 	case len(others) > 0:
 		return Scheduler{}, fmt.Errorf("no scheduler whose log can be read: %s", strings.Join(others, "; "))
 	}
-	return Scheduler{}, fmt.Errorf("no pod with the labels %s in %s: give --namespace, --selector or --pod",
+	return Scheduler{}, fmt.Errorf("%w with the labels %s in %s: give --namespace, --selector or --pod", ErrNone,
 		w.Selector, placeName(w.Namespace))
 }
 
@@ -107,7 +110,7 @@ func (w Wanted) list(ctx context.Context, client kubernetes.Interface) ([]corev1
 func schedulerOf(pod *corev1.Pod) (Scheduler, error) {
 	for _, c := range pod.Spec.Containers {
 		line := slices.Concat(c.Command, c.Args)
-		at := slices.Index(line, "run")
+		at := slices.IndexFunc(line, func(word string) bool { return word == "run" || word == "record" })
 		if at < 0 {
 			continue
 		}
@@ -130,7 +133,7 @@ func schedulerOf(pod *corev1.Pod) (Scheduler, error) {
 		}
 		return s, nil
 	}
-	return Scheduler{}, errors.New("no container has the argument \"run\"")
+	return Scheduler{}, errors.New("no container has the argument \"run\" or \"record\"")
 }
 
 // flagValue returns the last value that a flag has in a command line.

@@ -103,7 +103,9 @@ func TestTheSchedulerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 		"a variable": {pods: []*corev1.Pod{schedulerPod("r-0", withLine(nil, "run", "--log=$(DIR)/log"))},
 			problem: `run "kubectl exec -n rollcall-system r-0 -- rollcall …" instead`},
 		"something else": {pods: []*corev1.Pod{schedulerPod("r-0", withLine(nil, "simulate"))},
-			problem: `no container has the argument "run"`},
+			problem: `no container has the argument "run" or "record"`},
+		"a recorder": {pods: []*corev1.Pod{schedulerPod("r-0", withLine(nil, "record", "--log=/var/lib/rollcall/log"))},
+			want: r0},
 		"a name without a namespace": {wanted: Wanted{Pod: "r-0"}, problem: "--pod is given without --namespace"},
 		"a name that is not there":   {wanted: Wanted{Namespace: "a", Pod: "r-0"}, problem: `pods "r-0" not found`},
 	} {

@@ -21,6 +21,8 @@ type Options struct {
 	Trace bool
 	// Placing returns the known facts about a pod's way to its node, in a log without decisions; nil for none.
 	Placing func(uid types.UID) *answer.Placing
+	// Configuration names the configuration with which the log is read in place of its own; "" for its own.
+	Configuration string
 	// recent replaces recentNames, unless it is 0.
 	recent uint64
 }

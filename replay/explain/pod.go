@@ -125,6 +125,9 @@ func explainPod(r *reading, scan *podScan) (*answer.Pod, error) {
 	if err := addUndecided(x, scan, rerun); err != nil {
 		return nil, err
 	}
+	if err := addChoice(x, scan, rerun); err != nil {
+		return nil, err
+	}
 	if r.opts.Trace {
 		x.Untraced = untraced(x)
 	}

@@ -41,6 +41,13 @@ func (s *podScan) failedIn(r recorded, held recorded) {
 	}
 }
 
+// refusedAlone says how a pod by itself was refused last.
+type refusedAlone struct {
+	failedAs    answer.Code // "" if it was not since it had a node
+	failedSince answer.Instant
+	failedAt    answer.Point
+}
+
 // podScan collects the entries about a pod, and the decisions that stopped gangs.
 type podScan struct {
 	name   types.NamespacedName
@@ -62,18 +69,18 @@ type podScan struct {
 	gangs        map[types.NamespacedName]answer.Point // where the log first has each
 	attempts     int                                   // of its entity, when last seen in the queue
 	firstQueued  eventlog.Time
-	failedAs     answer.Code // how the pod by itself was refused last, "" if it was not since it had a node
-	failedSince  answer.Instant
-	failedAt     answer.Point
-	resized      recorded // the last decision on a resize that the kubelet has put off since
-	unreserved   *answer.ReservationEnd
-	lastNode     string // where it stood, when last seen in the cluster
+	refusedAlone
+	resized    recorded // the last decision on a resize that the kubelet has put off since
+	unreserved *answer.ReservationEnd
+	lastNode   string // where it stood, when last seen in the cluster
 
 	lost             podLosses
 	preempted        []recorded // the last decisions that preempted others for it or its gang, at most maxPreemptions
 	earlierPreempted int        // how many came before those
 
 	results []*answer.EvictResult // the latest result of each eviction that these decisions asked for
+
+	others othersBind // by nobody that the log has a decision of
 
 	own []uint64 // if it is gone: the entries that may name the pod itself, or begin an epoch
 }
@@ -109,6 +116,7 @@ func (s *podScan) startFrom(m *scheduler.Machine) {
 	s.group, _ = cluster.GroupName(p.Object)
 	s.lost.own.uid = s.uid
 	s.lost.own.placed(p.Node)
+	s.others.seen, s.others.known = p.Node == "", p.Node != ""
 }
 
 func (s *podScan) take(e eventlog.Entry) {
@@ -180,6 +188,7 @@ func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
 	}
 	s.lost.others.removed.see(e, pod)
 	s.object = pod
+	s.others.see(e, pod)
 	if !resource.IsPodResizeDeferred(pod) {
 		s.resized = recorded{}
 	}

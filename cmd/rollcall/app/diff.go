@@ -18,16 +18,17 @@ var errDiffers = errors.New("the logs differ")
 type diff struct {
 	reading
 	from, until history.Moment
+	with        string
 	show        int
 	exitCode    bool
 	out         output
 }
 
 func newDiff(registry framework.Registry) *cobra.Command {
-	d := diff{reading: reading{registry: registry}}
+	d := diff{reading: reading{registry: registry}, out: output{format: "text"}}
 	cmd := &cobra.Command{
-		Use:   "diff A B",
-		Short: "Say how two logs differ: configuration, inputs, decisions, outcomes",
+		Use:   "diff A B | LOG --with rollcall",
+		Short: "Say how two logs differ, or how others bind and Rollcall would",
 		Long: `Reads two logs or bundles side by side and says how they differ, in this order:
 
   configuration  the settings of each epoch
@@ -45,30 +46,55 @@ entry of each.
 A wait is the time from the complete minimum of a gang (from the arrival of a
 pod) to its nodes. A wait with * goes on at the end of the log.
 
-Exit code 0, or with --exit-code 3 if the logs differ.`,
+Of one log with --with rollcall: compares the binds that another scheduler has
+made with the node that Rollcall would have chosen on the state just before each
+of them: the same node, another one and the rank of theirs, or a node that was
+not feasible, with the plugin that refuses it. Counts come first. -o csv has a
+row for each bind, -o json an object. The log is a recording ("rollcall record
+--help"), or a dump with a history ("rollcall dump --help"); --config names the
+configuration of the cluster's scheduler. Binds that Rollcall has decided are
+not compared: "rollcall replay" decides them again.
+
+Exit code 0, or with --exit-code 3 if the logs, or any of the binds, differ.`,
 		Example: `  rollcall diff before.db after.db
   rollcall diff monday.bundle tuesday.bundle --show 50
-  rollcall diff before.db after.db -o json | jq '.gangs[] | .name'`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return d.run(cmd, args[0], args[1]) },
+  rollcall diff before.db after.db -o json | jq '.gangs[] | .name'
+  rollcall diff cluster.db --with rollcall --config kube-scheduler.yaml
+  rollcall diff cluster.db --with rollcall -o csv > binds.csv`,
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if d.with != "" {
+			return cobra.ExactArgs(1)(cmd, args)
+		}
+		return cobra.ExactArgs(2)(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := d.checkFormat(); err != nil {
+			return err
+		}
+		if d.with != "" {
+			return d.runWith(cmd, args[0])
+		}
+		return d.run(cmd, args[0], args[1])
 	}
 	f := cmd.Flags()
 	f.Var(&d.from, "from", "the first `entry` of both logs to compare, or a time such as 14:03; default: the first")
 	f.Var(&d.until, "until", "the last `entry` of both logs to compare, or a time; default: the last")
+	f.VarP(enumValue{&d.out.format, diffFormats}, "output", "o", "how to print: text, json, csv (with --with)")
+	_ = cmd.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&d.with, "with", "", "compare the binds of one log with the ones of `rollcall`")
+	_ = cmd.RegisterFlagCompletionFunc("with",
+		cobra.FixedCompletions([]string{withRollcall}, cobra.ShellCompDirectiveNoFileComp))
 	f.IntVar(&d.show, "show", 20, "how many settings, gangs and pods to show; all are counted")
-	f.BoolVar(&d.exitCode, "exit-code", false, "exit with code 3 if the logs differ")
+	f.BoolVar(&d.exitCode, "exit-code", false, "exit with code 3 if the logs, or the binds, differ")
 	d.reading.register(cmd)
-	d.out.register(cmd)
+	d.registerConfig(cmd)
+	d.says = false // of two dumps, a note says what they do not know
 	return cmd
 }
 
 func (d *diff) run(cmd *cobra.Command, nameA, nameB string) error {
-	if err := d.out.check(); err != nil {
-		return err
-	}
-	if d.show < 0 {
-		return usageError{errors.New("--show is negative: want 0 or more")}
-	}
 	a, closeA, err := d.log(cmd, nameA)
 	if err != nil {
 		return err

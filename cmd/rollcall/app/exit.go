@@ -51,6 +51,10 @@ func Run(root *cobra.Command) int {
 	return execute(ctx, root)
 }
 
+// Execute executes a root command until ctx is done, and returns the exit code. It is for programs that have the
+// command's input and output in memory. It does not change the process.
+func Execute(ctx context.Context, root *cobra.Command) int { return execute(ctx, root) }
+
 // execute executes a root command until ctx is done, and returns the exit code. It does not change the process, so
 // several commands may be executed at a time.
 func execute(ctx context.Context, root *cobra.Command) int {

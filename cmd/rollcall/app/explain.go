@@ -59,7 +59,11 @@ With -o json, a pending pod or gang has a "reason" with a code: docs/GANGS.md
 has the table.
 
 Of a dump ("rollcall dump --help") the answer is of one instant: what waits is
-tried there, and nothing is claimed about decisions of others.
+tried there, and nothing is claimed about decisions of others. Of a pod that
+others have bound, a recording or an audit log tells whose the bind is, and how
+good the node was on the state just before: feasible or not, its rank and its
+points, and the node that Rollcall would have chosen. --config names the
+configuration of the cluster's scheduler.
 
 Of a log with an index only the entries are read that the answer needs: damage
 in the midst of the log is not found then. "rollcall log verify" finds it.
@@ -258,13 +262,14 @@ func explainOne(
 	if err := log.MustHave(opts.AtSeq); err != nil {
 		return err
 	}
-	past := history.New(log.Source, history.Options{
+	past := log.past(history.Options{
 		Progress:  func(seq uint64) { log.shown.show("entry %d", seq) },
 		Undecided: log.undecided(),
 	})
 	if log.Dumped != nil {
 		opts.Placing = log.placing
 	}
+	opts.Configuration = from.config
 	x, err := answerFor(cmd, past, namespace, name, opts)
 	log.shown.done()
 	if err != nil {

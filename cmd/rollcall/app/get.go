@@ -97,7 +97,7 @@ func (g *getting) run(cmd *cobra.Command, args []string) error {
 	if err := log.MustHave(g.opts.At.Seq); err != nil {
 		return err
 	}
-	past := history.New(log.Source, history.Options{
+	past := log.past(history.Options{
 		Progress:  func(seq uint64) { log.shown.show("entry %d", seq) },
 		Undecided: log.undecided(),
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/dump"
 	"github.com/rollcall-sched/rollcall/logs"
@@ -21,7 +22,7 @@ type reading struct {
 	registry framework.Registry // the plugins of the program
 	archives []string           // directories with archived segments, beside the ones that the log names
 	says     bool               // the answer itself says what a dump does not know
-	config   string             // the configuration for evaluations on a dump; "" for the default one
+	config   string             // the configuration for evaluations on a dump or a recording; "" for the default one
 }
 
 func (r *reading) register(cmd *cobra.Command) {
@@ -33,8 +34,9 @@ func (r *reading) register(cmd *cobra.Command) {
 // registerConfig adds the flag for commands that evaluate what waits. Their answers say what a dump does not know.
 func (r *reading) registerConfig(cmd *cobra.Command) {
 	r.says = true
-	cmd.Flags().StringVar(&r.config, "config", "", "of a dump: the KubeSchedulerConfiguration `file` to try pending "+
-		"pods with; default: kube-scheduler's plugins and gang scheduling, for every scheduler that pods name")
+	cmd.Flags().StringVar(&r.config, "config", "", "of a dump or a recording: the KubeSchedulerConfiguration `file` "+
+		"of the cluster's scheduler, to try pods with; default: the recording's, or kube-scheduler's plugins and gang "+
+		"scheduling for every scheduler that pods name")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 }
 
@@ -60,6 +62,15 @@ func (r reading) options(p *progress) logs.Options {
 type source struct {
 	*logs.Source
 	shown *progress
+	under []byte // the configuration to read a recording with; nil for its own
+}
+
+// past returns the history of the log.
+func (s *source) past(opts history.Options) *history.Log {
+	if s.under != nil {
+		return history.New(history.Under(s.Source, s.under), opts)
+	}
+	return history.New(s.Source, opts)
 }
 
 // open opens a log, a bundle or a dump for a command, by its path or URL.
@@ -67,11 +78,16 @@ func (r reading) open(cmd *cobra.Command, name string) (*source, error) {
 	p := newProgress(cmd.ErrOrStderr())
 	opts := r.options(p)
 	opts.Dump = dump.Options{Stdin: cmd.InOrStdin(), Now: time.Now}
+	var config []byte
 	if r.config != "" {
 		cfg, err := loadConfig(r.registry, r.config, queuePolicy{}, framework.LiveOptions{Note: p.note})
 		if err == nil {
 			cfg.Recording = true
 			opts.Dump.Config, err = framework.EncodeConfig(cfg)
+		}
+		if err == nil {
+			cfg.Recording = true
+			config, err = framework.EncodeConfig(cfg)
 		}
 		if err != nil {
 			return nil, err
@@ -79,7 +95,12 @@ func (r reading) open(cmd *cobra.Command, name string) (*source, error) {
 	}
 	log, err := openWith(cmd.Context(), name, opts, p)
 	if err == nil && r.config != "" && log.Dumped == nil {
-		return nil, errors.Join(usageError{fmt.Errorf("--config is for a dump: %s has its own", name)}, log.Close())
+		if !log.records(cmd.Context()) {
+			return nil, errors.Join(usageError{fmt.Errorf(
+				"--config is for a dump or a recording: %s has decisions, and its own configuration", name)},
+				log.Close())
+		}
+		log.under = config
 	}
 	if err == nil && log.Dumped != nil && !r.says {
 		p.note(log.undecided())
@@ -118,7 +139,25 @@ func openWith(ctx context.Context, name string, opts logs.Options, p *progress) 
 	if err != nil {
 		return nil, err
 	}
-	return &source{s, p}, nil
+	return &source{Source: s, shown: p}, nil
+}
+
+// records reports whether the log is one of a cluster that others schedule, as far as its beginning tells. The rest is
+// checked when it is read.
+func (s *source) records(ctx context.Context) bool {
+	base, err := s.Base()
+	if err != nil {
+		return false
+	}
+	if base > 0 {
+		m, err := s.Restore(base)
+		return err == nil && m != nil && framework.LoggedRecording(m.Config())
+	}
+	for e, err := range s.Read(ctx, 1) {
+		epoch, ok := e.Payload.(*eventlog.EpochStarted)
+		return err == nil && ok && framework.LoggedRecording(epoch.Config)
+	}
+	return false
 }
 
 // undecided says what a dump cannot know; "" for a log.

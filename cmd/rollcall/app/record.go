@@ -63,7 +63,10 @@ a Lease, and nothing else.`,
 
 // role is the name of the process in messages.
 func (r *running) role() string {
-	if r.records {
+	switch {
+	case r.shadow:
+		return "shadow"
+	case r.records:
 		return "recorder"
 	}
 	return "scheduler"

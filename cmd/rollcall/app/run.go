@@ -27,7 +27,8 @@ import (
 // running is the subcommand run.
 type running struct {
 	registry                   framework.Registry // the plugins of the program
-	records                    bool               // it is the subcommand record: others decide
+	records                    bool               // others decide: it is the subcommand record, or a shadow
+	shadow                     bool               // it compares the binds of others with its own choices
 	config, kubeconfig, master string
 	queuePolicy                queuePolicy
 	log                        string
@@ -74,13 +75,20 @@ have its state ready, and take over within a second or two when the leader is
 gone (docs/HA.md). With --log memory nothing is kept: it is for trying things
 out.
 
+With --shadow nothing is bound or written, and no lease is taken. The process
+lists and watches as "rollcall record" does, and compares each bind of the
+present scheduler with the node that Rollcall would have chosen just before: in
+the metrics rollcall_shadow_…, in its output where they differ, and later by
+"rollcall diff DIR --with rollcall". --config is that scheduler's then.
+
 On SIGTERM nothing more is decided; the binds that are under way are waited for,
 and the log is closed. A second signal ends the process at once; that loses
 nothing either: the next start asks the API server what came of them.`,
 		Example: `  rollcall run --kubeconfig ~/.kube/config --config scheduler.yaml \
     --log /var/lib/rollcall/log
   rollcall explain /var/lib/rollcall/log pod default/trainer-0
-  rollcall run --kubeconfig ~/.kube/config --log memory --leader-elect=false`,
+  rollcall run --kubeconfig ~/.kube/config --log memory --leader-elect=false
+  rollcall run --shadow --kubeconfig ~/.kube/config --log cluster.db`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer headroom.Keep()()
@@ -98,6 +106,8 @@ nothing either: the next start asks the API server what came of them.`,
 	f.BoolVar(&r.raiseBackoff, "raise-zero-backoff", false,
 		"take a podInitialBackoffSeconds of 0, which Kubernetes' own scheduler tests have, for 1")
 	_ = f.MarkHidden("raise-zero-backoff")
+	f.BoolVar(&r.shadow, "shadow", false, "decide beside the present scheduler and bind nothing: compare its binds "+
+		"with the nodes that Rollcall would have chosen; the log is a recording")
 	r.register(cmd)
 	return cmd
 }
@@ -148,6 +158,9 @@ func (r *running) run(ctx context.Context) error {
 	}
 	if err := r.classes.check(); err != nil {
 		return err
+	}
+	if r.shadow {
+		r.asShadow()
 	}
 	if r.snapshotAge < 0 || r.grace < 0 {
 		return usageError{errors.New("--snapshot-age and --shutdown-grace must not be below zero")}

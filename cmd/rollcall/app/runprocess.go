@@ -50,6 +50,7 @@ type clusterProcess struct {
 	leads    atomic.Bool     // it has the lease, or needs none
 	stage    atomic.Int32    // a live.Stage
 	counts   *metrics.Metrics
+	shadow   *shadow                    // nil unless it is one
 	current  atomic.Pointer[connection] // the last one; nil before there is one
 	followed atomic.Uint64              // the last entry that is followed on standby; 0 if none is
 	astray   atomic.Pointer[error]      // why the log cannot be followed on standby; nil if it can, or needs not be
@@ -97,6 +98,10 @@ func (p *clusterProcess) run(ctx context.Context) (err error) {
 		slog.Info("Serving health and metrics", "address", server.Address().String())
 	}
 	own := []prometheus.Collector{metrics.Leading(p.leads.Load)}
+	if p.running.shadow {
+		p.shadow = newShadow()
+		own = append(own, p.shadow.counts)
+	}
 	if logs.InStream(p.running.log) {
 		own = append(own, metrics.Standby(p.followed.Load))
 	}
@@ -205,6 +210,9 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 	var recovered *scheduler.Machine
 	options := p.engine(snapshots, c.status.PluginEvents())
 	options.Standby = s.state
+	if p.shadow != nil {
+		options.Before = p.shadow.before
+	}
 	return p.adviseOnStop(live.Run(ctx, live.Options{
 		Log:    log,
 		Engine: options,

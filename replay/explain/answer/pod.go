@@ -78,6 +78,14 @@ type PodLimits struct {
 	// Removal says who made the pod go, and FailedFor why it has failed, as far as such a log tells.
 	Removal   *Removal `json:"removal,omitempty"`
 	FailedFor string   `json:"failedFor,omitempty"`
+	// Choice is the bind of the pod by somebody else, and how good its node was then. Unrated says why there is none,
+	// for a pod with a node; "" if there is one, or if the log has a decision on it.
+	Choice *Choice `json:"choice,omitempty"`
+	// Managed says who else queues the pod: Kueue, Volcano, KAI or YuniKorn. Disruption is the reason of the pod's
+	// condition DisruptionTarget: why others evict it.
+	Managed    []Managed `json:"managed,omitempty"`
+	Disruption string    `json:"disruption,omitempty"`
+	Unrated    string    `json:"unrated,omitempty"`
 }
 
 // Placing says how a pod came to its node, where somebody else has decided.

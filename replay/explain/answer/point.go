@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -11,6 +12,15 @@ type Instant eventlog.Time
 
 // MarshalText implements encoding.TextMarshaler.
 func (t Instant) MarshalText() ([]byte, error) { return []byte(eventlog.Time(t).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (t *Instant) UnmarshalText(text []byte) error {
+	at, err := time.Parse(time.RFC3339Nano, string(text))
+	if err == nil {
+		*t = Instant(eventlog.TimeOf(at))
+	}
+	return err
+}
 
 // String is RFC 3339 in UTC, with no more decimals than the time has.
 func (t Instant) String() string {

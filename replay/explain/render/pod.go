@@ -29,6 +29,7 @@ func Pod(w io.Writer, p *answer.Pod) error {
 		out.scores(p.Decision)
 		out.refusals(p.Decision)
 	}
+	out.choice(p)
 	return out.writeTo(w)
 }
 
@@ -59,6 +60,7 @@ func podFacts(p *answer.Pod) facts {
 	}
 	f.queue(p.Queue, p.Reason, p.Attempts, p.FirstQueued)
 	f.resize(p.Resize)
+	f.managed(p)
 	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !phrase.OfGang(p)) {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
@@ -199,6 +201,9 @@ func podPlacedByOthers(p *answer.Pod) string {
 	text := "is on node " + p.Node
 	if p.Stage == "Gone" {
 		text = "was on node " + p.Node
+	}
+	if c := p.Choice; c != nil && c.By == "" {
+		return text + fmt.Sprintf(" since entry %d, %s", c.Seq, c.Time)
 	}
 	if p.Placing != nil && p.Placing.Since != 0 {
 		text += fmt.Sprintf(" since %s", p.Placing.Since)
