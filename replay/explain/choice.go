@@ -38,15 +38,21 @@ func addChoice(x *answer.Pod, s *podScan, r *rerun) error {
 	if x.Decision != nil || x.Node == "" || !b.known || decides && !(b.seen && r.machine.Schedules(s.object)) {
 		return nil
 	}
-	epoch, err := r.epochOf(b)
-	if err != nil {
-		return err
+	isNew := func(epoch choices.Epoch) bool {
+		return choices.IsNew(epoch.Began, eventlog.Time(b.at.Time), s.object)
+	}
+	var epoch choices.Epoch
+	if b.seen && r.machine.Epoch() > 1 || !b.seen && isNew(epoch) {
+		var err error
+		if epoch, err = r.epochOf(b); err != nil {
+			return err
+		}
 	}
 	switch {
 	case b.at.Seq == 0 || b.at.Seq <= r.base:
 		x.Unrated = fmt.Sprintf("its bind was before entry %d", r.knownFrom())
 		return nil
-	case !b.seen && !choices.IsNew(epoch.Began, eventlog.Time(b.at.Time), s.object):
+	case !b.seen && !isNew(epoch):
 		x.Unrated = fmt.Sprintf("it had its node when the log first had it (entry %d): the state before its bind "+
 			"cannot be known", b.at.Seq)
 		return nil
