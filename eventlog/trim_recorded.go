@@ -105,7 +105,7 @@ func NoteAuthors(pod *corev1.Pod) {
 // owns reports whether a manager owns the field of a name. The names that are asked for occur in pods only once, so the
 // set of fields need not be parsed: most pods have large ones.
 func owns(m *metav1.ManagedFieldsEntry, field string) bool {
-	return m.FieldsV1 != nil && strings.Contains(string(m.FieldsV1.Raw), field)
+	return m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), field)
 }
 
 func noteAuthor(pod *corev1.Pod, key, author string) {

@@ -28,7 +28,8 @@ type auditEvent struct {
 	ResponseStatus *struct{ Code int }
 	RequestObject  json.RawMessage
 	ResponseObject json.RawMessage
-	StageTimestamp metav1.MicroTime
+	// RequestReceivedTimestamp is the time when the request came, and StageTimestamp when it was answered.
+	RequestReceivedTimestamp, StageTimestamp metav1.MicroTime
 }
 
 // The kinds of writes.
@@ -42,7 +43,8 @@ const (
 // An event is a write in an audit log, or a reason why a write is left out.
 type event struct {
 	at     time.Time
-	id     string // the audit ID, to tell events that come twice
+	came   time.Time // when the request came; its place among the events
+	id     string    // the audit ID, to tell events that come twice
 	user   string
 	did    int
 	node   string // of a Binding
@@ -81,7 +83,7 @@ func (d *decoder) event(text []byte) (*found, error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, err
 	}
-	out := &event{at: e.StageTimestamp.Time, id: e.AuditID, user: e.User.Username}
+	out := &event{at: e.StageTimestamp.Time, came: e.came(), id: e.AuditID, user: e.User.Username}
 	f := &found{event: out}
 	switch ref := e.ObjectRef; {
 	case !writes[e.Verb] || e.Stage != "ResponseComplete":
@@ -113,6 +115,15 @@ func (d *decoder) event(text []byte) (*found, error) {
 		return f, nil
 	}
 	return f, d.answer(f, &e)
+}
+
+// came returns the time when the request came. A request that follows from another one comes after it, and may be
+// answered before it.
+func (e *auditEvent) came() time.Time {
+	if e.RequestReceivedTimestamp.IsZero() {
+		return e.StageTimestamp.Time
+	}
+	return e.RequestReceivedTimestamp.Time
 }
 
 // isAtOnce reports whether an Eviction gives its pod no time of grace.
@@ -207,7 +218,7 @@ func (d *decoder) answers(f *found, text []byte, version, kind string) error {
 		if obj.left != "" {
 			continue
 		}
-		obj.event = &event{at: f.event.at, id: f.event.id, user: f.event.user, object: obj}
+		obj.event = &event{at: f.event.at, came: f.event.came, id: f.event.id, user: f.event.user, object: obj}
 		if isGone(r, true) {
 			obj.event.did = deleted
 		}

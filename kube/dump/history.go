@@ -57,7 +57,7 @@ type story struct {
 
 // changes returns the changes that the events of an audit log make, in their order.
 func (c *collection) changes() ([]change, error) {
-	slices.SortStableFunc(c.events, func(a, b *found) int { return a.event.at.Compare(b.event.at) })
+	slices.SortStableFunc(c.events, func(a, b *found) int { return a.event.came.Compare(b.event.came) })
 	inOrderOfVersions(c.events)
 	s := &story{collection: c, encoder: eventlog.Encoder{Recording: true}, there: map[name]*present{}}
 	for _, f := range c.events {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -428,4 +429,37 @@ func (l *ledger) hasNews() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.size > 0 || l.positions.isDue()
+}
+
+// pace is the time between two Takes of a recorder. Nobody waits for its entries, and each batch of them costs a write
+// to the disk.
+const pace = 100 * time.Millisecond
+
+// pacing keeps a recorder's Takes apart.
+type pacing struct {
+	mu    sync.Mutex
+	last  time.Time // of a Take that was not too early
+	armed bool      // there will be a call when it is time
+}
+
+// tooEarly reports whether a Take comes too soon after the last one. In that case it calls again when it is time.
+func (p *pacing) tooEarly(again func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	wait := p.last.Add(pace).Sub(now)
+	if wait <= 0 {
+		p.last = now
+		return false
+	}
+	if !p.armed {
+		p.armed = true
+		time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			p.armed = false
+			p.mu.Unlock()
+			again()
+		})
+	}
+	return true
 }

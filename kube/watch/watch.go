@@ -67,6 +67,7 @@ type Watch struct {
 	reporting sync.Mutex
 	troubles  troubles
 	served    served
+	pacing    pacing
 	// following is the encoding of the logged objects, while another process writes the log; nil if none does.
 	following atomic.Pointer[[]byte]
 	// logUntil is the time of the last entry that another process has logged.
@@ -177,17 +178,20 @@ func (w *Watch) Changed() <-chan struct{} { return w.wake }
 
 // Take returns the changes since the last call, as inputs: Upserted and Deleted. From then on the log has them: the
 // caller must not lose them. Before Synced there are none. The inputs of the first call bring the recovered state to
-// the state of the cluster.
+// the state of the cluster. A recorder takes ten times a second at most: changes that come meanwhile are not merged.
 func (w *Watch) Take() []eventlog.Payload {
 	if w.following.Load() != nil {
 		return nil
 	}
 	select {
 	case <-w.synced:
-		return w.ledger.take()
 	default:
 		return nil
 	}
+	if w.opts.Recording && w.pacing.tooEarly(w.changed) {
+		return nil
+	}
+	return w.ledger.take()
 }
 
 // Pod returns a pod as the API server reported it last; false for one that is finished or gone.

@@ -20,10 +20,11 @@ import (
 type seenChange struct {
 	what string
 	at   time.Time
+	came time.Time // of the request; zero in the log
 }
 
 // compareWithAuditLog waits until the recording has the changes of the audit log, and compares them.
-func (w *installedWorld) compareWithAuditLog(scheduler string, meanwhile away) {
+func (w *installedWorld) compareWithAuditLog(scheduler string, outage, meanwhile away) {
 	w.Helper()
 	var want, got map[string][]seenChange
 	same := func() bool {
@@ -42,7 +43,7 @@ func (w *installedWorld) compareWithAuditLog(scheduler string, meanwhile away) {
 		}
 		return same(), fmt.Errorf("the recording has more objects: %d, the audit log %d", len(got), len(want))
 	})
-	changes, missed, late := 0, 0, time.Duration(0)
+	changes, missed, late, afterOutage := 0, 0, time.Duration(0), time.Duration(0)
 	for name, list := range want { // any order
 		for i, change := range list {
 			changes++
@@ -50,11 +51,16 @@ func (w *installedWorld) compareWithAuditLog(scheduler string, meanwhile away) {
 				missed++ // they come with the recorder's start
 				continue
 			}
+			if change.at.After(outage.from) && change.at.Before(outage.to) {
+				afterOutage = max(afterOutage, got[name][i].at.Sub(change.at).Abs())
+				continue
+			}
 			late = max(late, got[name][i].at.Sub(change.at).Abs())
 		}
 	}
 	w.Logf("%d changes of %d objects are as in the audit log, %d of them from a time without a recorder, and the "+
-		"others at most %s apart", changes, len(want), missed, late.Round(time.Millisecond))
+		"others at most %s apart, after the API server's restart %s", changes, len(want), missed,
+		late.Round(time.Millisecond), afterOutage.Round(time.Millisecond))
 	if late > time.Second {
 		w.Errorf("a change is in the recording %s after it was made", late)
 	}
@@ -69,7 +75,7 @@ func (w *installedWorld) auditedChanges(scheduler string) map[string][]seenChang
 	all := map[string][]seenChange{}
 	cordoned := map[string]bool{}
 	note := func(e *auditv1.Event, name, what string) {
-		all[name] = append(all[name], seenChange{what, e.StageTimestamp.Time})
+		all[name] = append(all[name], seenChange{what, e.StageTimestamp.Time, e.RequestReceivedTimestamp.Time})
 	}
 	w.eachAudited(func(e *auditv1.Event) {
 		ref := e.ObjectRef
@@ -99,12 +105,18 @@ func (w *installedWorld) auditedChanges(scheduler string) map[string][]seenChang
 			if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &p) != nil {
 				return
 			}
-			noteStatus(all, &p, e.StageTimestamp.Time)
+			noteStatus(all, &p, e.StageTimestamp.Time, e.RequestReceivedTimestamp.Time)
 		case what == "pods/" && e.Verb == "delete" || what == "pods/eviction":
-			if what == "pods/eviction" {
-				note(e, "pod "+ref.Name, "disrupted: EvictionByEvictionAPI")
-			}
 			list := all["pod "+ref.Name]
+			if what == "pods/eviction" {
+				at := len(list)
+				if at > 0 && e.RequestReceivedTimestamp.Time.Before(list[at-1].at) && list[at-1].what == "deleted" {
+					at-- // somebody has ended the pod before the eviction was answered
+				}
+				list = slices.Insert(list, at, seenChange{"disrupted: EvictionByEvictionAPI", e.StageTimestamp.Time,
+					e.RequestReceivedTimestamp.Time})
+				all["pod "+ref.Name] = list
+			}
 			if removes(e) && (len(list) == 0 || list[len(list)-1].what != "deleted") { // others may ask for it, too
 				note(e, "pod "+ref.Name, "deleted")
 			}
@@ -118,11 +130,15 @@ func (w *installedWorld) auditedChanges(scheduler string) map[string][]seenChang
 			note(e, "node "+n.Name, fmt.Sprintf("cordoned %v", n.Spec.Unschedulable))
 		}
 	})
+	for _, list := range all { // any order
+		// A request that follows from another one may be answered before it.
+		slices.SortStableFunc(list, func(a, b seenChange) int { return a.came.Compare(b.came) })
+	}
 	return all
 }
 
 // noteStatus notes the disruption and the end of a pod, once.
-func noteStatus(all map[string][]seenChange, p *v1.Pod, at time.Time) {
+func noteStatus(all map[string][]seenChange, p *v1.Pod, at, came time.Time) {
 	name := "pod " + p.Name
 	since := all[name] // of this pod
 	for i, c := range since {
@@ -132,7 +148,7 @@ func noteStatus(all map[string][]seenChange, p *v1.Pod, at time.Time) {
 	}
 	once := func(what string) {
 		if !slices.ContainsFunc(since, func(c seenChange) bool { return c.what == what }) {
-			all[name] = append(all[name], seenChange{what, at})
+			all[name] = append(all[name], seenChange{what, at, came})
 		}
 	}
 	for i := range p.Status.Conditions {
@@ -199,7 +215,7 @@ func (w *installedWorld) recordedChanges() map[string][]seenChange {
 			w.Fatalf("the recording has a decision: %s", line)
 		}
 		meta := e.Object.Metadata
-		note := func(name, what string) { all[name] = append(all[name], seenChange{what, e.Time}) }
+		note := func(name, what string) { all[name] = append(all[name], seenChange{what: what, at: e.Time}) }
 		switch {
 		case e.Kind == "Deleted" && e.Resource == "pods" && e.Namespace == "default":
 			note("pod "+e.Name, "deleted")
@@ -213,7 +229,7 @@ func (w *installedWorld) recordedChanges() map[string][]seenChange {
 				note("pod "+meta.Name, "bound to "+is)
 			}
 			objects["pod "+meta.Name] = known{node: e.Object.Spec.NodeName}
-			noteStatus(all, &v1.Pod{ObjectMeta: meta, Status: e.Object.Status}, e.Time)
+			noteStatus(all, &v1.Pod{ObjectMeta: meta, Status: e.Object.Status}, e.Time, time.Time{})
 		case e.Kind == "Upserted" && e.Resource == "nodes":
 			if is := e.Object.Spec.Unschedulable; is != objects["node "+meta.Name].cordoned {
 				note("node "+meta.Name, fmt.Sprintf("cordoned %v", is))
