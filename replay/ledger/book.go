@@ -19,6 +19,7 @@ import (
 type book struct {
 	m     *scheduler.Machine
 	by    By
+	only  []string      // see Options
 	since uint64        // events are counted behind this entry
 	now   eventlog.Time // of the last entry, or the start
 	last  eventlog.Time // up to which time is booked
@@ -60,8 +61,8 @@ type nodeTable struct {
 	newNames []string     // names of nodes that may be new
 }
 
-func newBook(m *scheduler.Machine, by By, at edges) *book {
-	b := &book{m: m, by: by, edges: at, rows: map[string]*row{}, index: map[v1.ResourceName]int{},
+func newBook(m *scheduler.Machine, o *Options) *book {
+	b := &book{m: m, by: o.By, only: o.Only, edges: o.Edges, rows: map[string]*row{}, index: map[v1.ResourceName]int{},
 		nodeTable: nodeTable{nodeAt: map[string]int{}, dirty: map[int]bool{}, keeping: map[int]bool{}},
 		runs:      map[types.UID]*run{},
 		gangs:     map[*cluster.Group]*gangRuns{}, suspects: map[*cluster.Group]bool{}, held: map[types.UID][]piece{},
@@ -73,8 +74,17 @@ func newBook(m *scheduler.Machine, by By, at edges) *book {
 	return b
 }
 
+// kept returns the group in which a group is booked.
+func (b *book) kept(group string) string {
+	if b.only != nil && !slices.Contains(b.only, group) {
+		return Others
+	}
+	return group
+}
+
 // row returns the row of a group.
 func (b *book) row(group string) *row {
+	group = b.kept(group)
 	r := b.rows[group]
 	if r == nil {
 		r = &row{name: group}

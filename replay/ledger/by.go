@@ -29,6 +29,9 @@ const (
 	noGang = "(no gang)"
 )
 
+// Others is the group of the groups that Options.Only does not name.
+const Others = "(others)"
+
 // ParseBy reads namespace, label:KEY, gang, node or priority.
 func ParseBy(text string) (By, error) {
 	kind, key, labelled := strings.Cut(text, ":")

@@ -300,6 +300,16 @@ func (l *Ledger) Gini(name v1.ResourceName) (gini *big.Rat, ok bool) {
 	return new(big.Rat).SetFrac(weighted, sum.Mul(sum, big.NewInt(n))), true
 }
 
+// Group returns the group of a name, nil for none.
+func (l *Ledger) Group(name string) *Group {
+	for _, g := range l.Groups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
 // CheckResource returns an error for a resource that the ledger does not have. It names the ones that it has.
 func (l *Ledger) CheckResource(name v1.ResourceName) error {
 	if slices.Contains(l.Resources, name) {

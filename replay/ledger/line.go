@@ -381,12 +381,12 @@ func (l *line) groupOf(key queue.Key) string {
 	c := l.b.m.Cluster()
 	if key.Type == fwk.PodKeyType {
 		if p := c.Pods().Named(key.Namespace, key.Name); p != nil {
-			return l.b.by.of(c, p)
+			return l.b.kept(l.b.by.of(c, p))
 		}
 	}
 	for _, g := range l.b.gangsOf(key) {
 		for _, p := range g.Members() {
-			return l.b.by.of(c, p)
+			return l.b.kept(l.b.by.of(c, p))
 		}
 	}
 	return ""

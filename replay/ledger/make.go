@@ -91,6 +91,9 @@ type Options struct {
 	By By
 	// Edges are times within the range, ascending. The sums are kept for each bucket between them too: Group.In.
 	Edges []eventlog.Time
+	// Only names the groups that are kept apart. All other groups are one, Others. nil keeps all apart. With Edges, the
+	// memory of a ledger is the number of groups times the number of buckets.
+	Only []string
 	// Workers is the number of parts that are booked at a time; at most 1 means one part.
 	Workers int
 	// Progress is called now and then with the number of entries read, of so many, by one goroutine at a time; nil is

@@ -176,7 +176,7 @@ func (p *parts) book(ctx context.Context, x *part) error {
 	if x.after == p.o.After {
 		start = p.o.Start
 	}
-	x.book = newBook(m, p.o.By, p.o.Edges)
+	x.book = newBook(m, &p.o)
 	x.book.begin(start, decisions)
 	for e, err := range log.Entries(ctx, history.Query{From: x.after + 1, To: history.Bound{Seq: x.last}}) {
 		if epoch, ok := e.Payload.(*eventlog.EpochStarted); ok && err == nil {

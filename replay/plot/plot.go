@@ -64,8 +64,9 @@ type Plot struct {
 	ends   []eventlog.Time // of the steps: one more than there are steps
 	// resources are drawn, others have a capacity or were held and are not.
 	resources, others []v1.ResourceName
-	// groups are drawn, the most important one first. The rest is drawn together.
+	// groups are drawn, the most important one first. The rest is drawn together: numRest groups.
 	groups, rest []*ledger.Group
+	numRest      int
 	events       []*events.Event
 }
 
@@ -87,22 +88,51 @@ func Make(ctx context.Context, source history.Source, o Options) (*Plot, error) 
 			svgplot.StepFor(span, usualSteps))}
 	}
 	p.ends = endsOf(o.Start, o.End, p.step)
-	var err error
-	p.ledger, err = ledger.Make(ctx, source, ledger.Options{Range: o.Range, By: o.By, Workers: o.Workers,
-		Progress: o.Progress, Edges: p.ends[1 : len(p.ends)-1]})
-	if err != nil {
+	if err := p.book(ctx, source, o); err != nil {
 		return nil, err
 	}
-	if err := p.chooseResources(o.Resources); err != nil {
-		return nil, err
-	}
-	p.chooseGroups()
 	shown := func(seq uint64) {
 		if o.Progress != nil && seq > o.After {
 			o.Progress(seq-o.After, max(seq, o.Last)-o.After)
 		}
 	}
 	return p, p.readEvents(ctx, history.New(source, history.Options{Progress: shown}))
+}
+
+// book makes the ledger. Where groups can be many, it is made twice: the first one has all groups and no steps, and
+// finds the ones to draw.
+func (p *Plot) book(ctx context.Context, source history.Source, o Options) (err error) {
+	want := ledger.Options{Range: o.Range, By: o.By, Workers: o.Workers, Progress: o.Progress}
+	steps := p.ends[1 : len(p.ends)-1]
+	twice := !slices.Contains([]string{"namespace", "priority"}, o.By.String())
+	if !twice {
+		want.Edges = steps
+	}
+	if p.ledger, err = ledger.Make(ctx, source, want); err != nil {
+		return err
+	}
+	if err := p.chooseResources(o.Resources); err != nil {
+		return err
+	}
+	if p.chooseGroups(); !twice {
+		return nil
+	}
+	order, rest := p.groups, len(p.rest)
+	want.Only, want.Edges = []string{}, steps
+	for _, g := range order {
+		want.Only = append(want.Only, g.Name)
+	}
+	if p.ledger, err = ledger.Make(ctx, source, want); err != nil {
+		return err
+	}
+	p.groups, p.rest, p.numRest = nil, nil, rest
+	for _, was := range order {
+		p.groups = append(p.groups, p.ledger.Group(was.Name))
+	}
+	if g := p.ledger.Group(ledger.Others); g != nil && rest > 0 {
+		p.rest = []*ledger.Group{g}
+	}
+	return nil
 }
 
 // endsOf returns the beginning and the ends of the steps.

@@ -21,11 +21,10 @@ import (
 
 // The names of series that are not columns of a ledger.
 const (
-	held        = "held"
-	gangsWait   = "gangsWaiting"
-	podsWait    = "podsWaiting"
-	all         = "(all)"
-	othersGroup = "(others)"
+	held      = "held"
+	gangsWait = "gangsWaiting"
+	podsWait  = "podsWaiting"
+	all       = "(all)"
 )
 
 // Series is a value over time: one for each step.
@@ -129,7 +128,7 @@ func (p *Plot) grouped(like Series, per *big.Rat, of func(*ledger.Group) ledger.
 	}
 	if len(p.rest) > 0 {
 		s := like
-		s.Group, s.Groups, s.label = othersGroup, len(p.rest), fmt.Sprintf("%d others", len(p.rest))
+		s.Group, s.Groups, s.label = ledger.Others, p.numRest, fmt.Sprintf("%d others", p.numRest)
 		s.add(p, p.rest, per, of)
 		out = append(out, s)
 	}
@@ -208,7 +207,7 @@ func (p *Plot) chooseGroups() {
 	slices.SortStableFunc(ranked, func(a, b *ledger.Group) int { return cmp.Compare(shares[b], shares[a]) })
 	ranked = slices.DeleteFunc(ranked, func(g *ledger.Group) bool { return shares[g] == 0 })
 	n := min(mostGroups, len(ranked))
-	p.groups, p.rest = ranked[:n], ranked[n:]
+	p.groups, p.rest, p.numRest = ranked[:n], ranked[n:], len(ranked)-n
 	if p.ledger.By.String() == "priority" {
 		slices.SortStableFunc(p.groups, func(a, b *ledger.Group) int {
 			x, _ := strconv.Atoi(a.Name)
