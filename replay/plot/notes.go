@@ -69,7 +69,7 @@ func (p *Plot) notable() (all []*note) {
 }
 
 func (n *note) text() string {
-	if n.pods == n.Pods {
+	if n.nodes == 1 || n.Kind != events.Lost || n.Gang == "" {
 		return n.Message
 	}
 	text := fmt.Sprintf("%d nodes lost: %d pods of %s lost", n.nodes, n.pods, n.Gang)
