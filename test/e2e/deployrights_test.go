@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -138,14 +137,19 @@ type installedWorld struct {
 
 func newInstalledWorld(t *testing.T, count int) *installedWorld {
 	t.Helper()
-	c := cluster.ForTest(t, cluster.Options{
-		GenericWorkload: true, ControllerManager: true,
-		FeatureGates:  map[string]bool{"CompositePodGroup": true, "TopologyAwareWorkloadScheduling": true},
-		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1alpha3": true},
-	})
+	o := withAllGangs()
+	o.ControllerManager = true
+	return newInstalledWorldOf(t, count, o)
+}
+
+// newInstalledWorldOf is newInstalledWorld with another cluster.
+func newInstalledWorldOf(t *testing.T, count int, o cluster.Options) *installedWorld {
+	t.Helper()
+	c := cluster.ForTest(t, o)
 	w := &installedWorld{world: &world{
-		T: t, c: c, client: kubernetes.NewForConfigOrDie(c.Config()), dynamic: dynamicClient(c), native: true,
-		nodes: nodes.ForTest(t, c.Config(), nodes.Options{Count: count, Capacity: nodes.Capacity("4", "64Gi", "110")}),
+		T: t, c: c, client: kubernetes.NewForConfigOrDie(c.Config()), dynamic: dynamicClient(c),
+		native: o.GenericWorkload,
+		nodes:  nodes.ForTest(t, c.Config(), nodes.Options{Count: count, Capacity: nodes.Capacity("4", "64Gi", "110")}),
 	}}
 	apply(t, w.dynamic, objectsOfFile(t, filepath.Join(manifests, "namespace.yaml")), metav1.CreateOptions{})
 	for _, file := range append(baseFiles(t), filepath.Join("testdata", "foreign", "crds.yaml")) {
@@ -616,14 +620,4 @@ func (w *installedWorld) asked() (used, forbidden map[right]bool) {
 		used[r] = true
 	})
 	return used, forbidden
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -57,7 +57,25 @@ func TestARecorderHasWhatTheAuditLogHas(t *testing.T) {
 		Choice: binaries.KubeScheduler, User: "kube-scheduler",
 		FeatureGates: map[string]bool{"GenericWorkload": true},
 	})
+	w.recordedHistory(size, kubeScheduler.User)
+
+	// Lists are streamed by default; an older API server does not do that.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	other := w.process("a recorder of another log", rollcallRun(t)[0], "record",
+		"--log="+filepath.Join(w.c.Dir(), "another"), "--feature-gates=WatchListClient=false")
+	if err := other.Terminate(ctx); err != nil {
+		t.Errorf("the recorder of another log ended: %v", err)
+	}
+	w.rightsAreNeeded(rights)
+}
+
+// recordedHistory has two recorders, one after the other, record what a scheduler and others do, and checks the
+// recording and the answers of it.
+func (w *installedWorld) recordedHistory(size recordedWorld, scheduler string) {
+	w.Helper()
 	first := w.process("the first recorder", w.recorder()...)
+	w.saysWhatTheServerLacks(first)
 	w.priority("high", 1000)
 	w.create(numbered(w, "early", size.pods, "500m")...)
 	w.waitFor("early-", size.pods, bound)
@@ -69,11 +87,11 @@ func TestARecorderHasWhatTheAuditLogHas(t *testing.T) {
 	w.cordonAndDrain()
 	w.endAndFail(size.pods)
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	from := time.Now()
 	if err := first.Terminate(ctx); err != nil {
-		t.Errorf("the first recorder ended: %v", err)
+		w.Errorf("the first recorder ended: %v", err)
 	}
 	w.changesMeanwhile(size.pods)
 	second := w.process("the second recorder", w.recorder()...)
@@ -86,22 +104,14 @@ func TestARecorderHasWhatTheAuditLogHas(t *testing.T) {
 		w.remove(name)
 	}
 	w.create(w.pod("wide", "", "100"))
-	w.compareWithAuditLog(kubeScheduler.User, outage, meanwhile)
+	w.compareWithAuditLog(scheduler, outage, meanwhile)
 	w.importedIsTheSame()
 	w.answersClaimNoDecision()
 	w.answersSayWhoDidIt()
 	if err := second.Terminate(ctx); err != nil {
-		t.Errorf("the second recorder ended: %v", err)
+		w.Errorf("the second recorder ended: %v", err)
 	}
 	w.nothingWasListed(second)
-
-	// Lists are streamed by default; an older API server does not do that.
-	other := w.process("a recorder of another log", rollcallRun(t)[0], "record",
-		"--log="+filepath.Join(w.c.Dir(), "another"), "--feature-gates=WatchListClient=false")
-	if err := other.Terminate(ctx); err != nil {
-		t.Errorf("the recorder of another log ended: %v", err)
-	}
-	w.rightsAreNeeded(rights)
 }
 
 // away is a time when no recorder was there.
@@ -346,7 +356,7 @@ func (w *installedWorld) answersClaimNoDecision() {
 	}{
 		{[]string{"explain", w.recording(), "pod", "default/wide"}, "it has no decisions"},
 		{[]string{"explain", w.recording(), "pod", "default/wide"}, "Unplaceable"},
-		{[]string{"explain", w.recording(), "pod", "default/late-0"}, "its scheduler is default-scheduler"},
+		{[]string{"explain", w.recording(), "pod", "default/late-0"}, "Its scheduler is default-scheduler"},
 		{[]string{"get", w.recording(), "pending"}, "default/wide"},
 		{[]string{"audit", "order", w.recording()}, ""},
 		{[]string{"replay", w.recording()}, "identical"},

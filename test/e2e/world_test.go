@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -311,8 +312,10 @@ func (w *world) waitFor(prefix string, count int, is func(*v1.Pod) bool) {
 				n, count, prefix, w.scheduler.Tail(40))
 		}
 		if time.Since(since) > patience {
-			w.Fatalf("%d of %d pods %s*, and no more for %v; the last error: %v; the scheduler's output:\n%s",
-				n, count, prefix, patience, last, w.scheduler.Tail(20))
+			if w.scheduler != nil {
+				w.Logf("the scheduler's output:\n%s", w.scheduler.Tail(20))
+			}
+			w.Fatalf("%d of %d pods %s*, and no more for %v; the last error: %v", n, count, prefix, patience, last)
 		}
 		// A list of many pods costs the API server more than a bind: it is asked for less often.
 		time.Sleep(max(20*time.Millisecond, 2*time.Since(asked)))
@@ -393,4 +396,14 @@ func (w *world) eachAudited(f func(*auditv1.Event)) {
 	if err := lines.Err(); err != nil {
 		w.Fatal(err)
 	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }

@@ -25,6 +25,9 @@ const (
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	KubeScheduler     = "kube-scheduler"
+	// OlderAPIServer is of the oldest release that the recorder supports. It is in the module in older/, because a
+	// module has one version of Kubernetes.
+	OlderAPIServer = "kube-apiserver-1.31"
 	// Helm is in the module in helm/, so that its requirements do not affect the others.
 	Helm = "helm"
 	// Rollcall is the product, of the checkout that this module lies in. Each process builds it when it first uses it.
@@ -33,11 +36,15 @@ const (
 	Plugin = "rollcall-with-plugin"
 )
 
-// ErrNotDownloaded is returned for Helm when its modules are not in the module cache and cannot be downloaded.
+// ErrNotDownloaded is returned for a program of a module of its own when the modules that it requires are not in the
+// module cache and cannot be downloaded.
 var ErrNotDownloaded = errors.New("its modules cannot be downloaded")
 
-// kubernetesVersion is the version that the programs of Kubernetes report.
-const kubernetesVersion = "v1.37.2"
+// kubernetesVersion is the version that the programs of Kubernetes report, and olderVersion the one of OlderAPIServer.
+const (
+	kubernetesVersion = "v1.37.2"
+	olderVersion      = "v1.31.14"
+)
 
 // once is the build of a program, of which each process makes one: its tests are all of the same program.
 type once struct {
@@ -48,13 +55,22 @@ type once struct {
 // product and withPlugin are the builds of Rollcall and Plugin.
 var product, withPlugin once
 
-// packages are the places where the programs of other projects lie.
-var packages = map[string]string{
-	Etcd:              "go.etcd.io/etcd/server/v3",
-	APIServer:         "k8s.io/kubernetes/cmd/kube-apiserver",
-	ControllerManager: "k8s.io/kubernetes/cmd/kube-controller-manager",
-	KubeScheduler:     "k8s.io/kubernetes/cmd/kube-scheduler",
-	Helm:              "helm.sh/helm/v4/cmd/helm",
+// A program is the place of a program of another project.
+type program struct {
+	pkg string
+	// module is the folder of its module, below this one; empty: this module.
+	module string
+	// version is the version of Kubernetes that it reports.
+	version string
+}
+
+var programs = map[string]program{
+	Etcd:              {"go.etcd.io/etcd/server/v3", "", kubernetesVersion},
+	APIServer:         {"k8s.io/kubernetes/cmd/kube-apiserver", "", kubernetesVersion},
+	ControllerManager: {"k8s.io/kubernetes/cmd/kube-controller-manager", "", kubernetesVersion},
+	KubeScheduler:     {"k8s.io/kubernetes/cmd/kube-scheduler", "", kubernetesVersion},
+	OlderAPIServer:    {"k8s.io/kubernetes/cmd/kube-apiserver", "older", olderVersion},
+	Helm:              {"helm.sh/helm/v4/cmd/helm", "helm", kubernetesVersion},
 }
 
 // modulePath is the name of this module in its go.mod.
@@ -92,37 +108,40 @@ func Path(ctx context.Context, name string) (string, error) {
 		withPlugin.Do(func() { withPlugin.err = build(ctx, filepath.Join(module, "plugin"), file, ".", "-s") })
 		return file, withPlugin.err
 	}
-	pkg, ok := packages[name]
+	p, ok := programs[name]
 	if !ok {
 		return "", fmt.Errorf("no program is named %s", name)
 	}
-	if name == Helm {
-		module = filepath.Join(module, "helm")
-	}
-	key, err := buildKey(module)
-	if err != nil {
-		return "", err
-	}
-	if was, err := os.ReadFile(file + ".key"); err == nil && string(was) == key && exists(file) {
-		return file, nil
-	}
-	if name == Helm {
-		if err := download(ctx, module); err != nil {
-			return "", err
-		}
-	}
-	fmt.Fprintf(os.Stderr, "building %s; this takes minutes at the first time\n", name)
-	if err := build(ctx, module, file, pkg, linkFlags()); err != nil {
-		return "", err
-	}
-	return file, os.WriteFile(file+".key", []byte(key), 0o644)
+	return file, p.once(ctx, filepath.Join(module, p.module), file)
 }
 
-// linkFlags strip the programs, and set the version of the ones of Kubernetes.
-func linkFlags() string {
+// once builds the program of the module in dir if the file is not what the build would make.
+func (p program) once(ctx context.Context, dir, file string) error {
+	key, err := p.buildKey(dir)
+	if err != nil {
+		return err
+	}
+	if was, err := os.ReadFile(file + ".key"); err == nil && string(was) == key && exists(file) {
+		return nil
+	}
+	if p.module != "" {
+		if err := download(ctx, dir); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(os.Stderr, "building %s; this takes minutes at the first time\n", filepath.Base(file))
+	if err := build(ctx, dir, file, p.pkg, p.linkFlags()); err != nil {
+		return err
+	}
+	return os.WriteFile(file+".key", []byte(key), 0o644)
+}
+
+// linkFlags strip the program, and set the version of one of Kubernetes.
+func (p program) linkFlags() string {
 	const version = "k8s.io/component-base/version"
-	return fmt.Sprintf("-s -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=37",
-		version, kubernetesVersion)
+	minor, _, _ := strings.Cut(strings.TrimPrefix(p.version, "v1."), ".")
+	return fmt.Sprintf("-s -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=%[3]s",
+		version, p.version, minor)
 }
 
 // download gets the modules of the module in dir. A module that has other contents than go.sum says is no matter of the
@@ -177,9 +196,9 @@ func ModuleDir() (string, error) {
 }
 
 // buildKey identifies the inputs of the build.
-func buildKey(module string) (string, error) {
+func (p program) buildKey(module string) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, runtime.Version(), linkFlags())
+	fmt.Fprintln(h, runtime.Version(), p.linkFlags())
 	for _, name := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(module, name))
 		if err != nil {

@@ -54,6 +54,8 @@ type Options struct {
 	ControllerManager bool
 	// FeatureGates and RuntimeConfig are added to the API server's flags of these names.
 	FeatureGates, RuntimeConfig map[string]bool
+	// APIServer is the program of the API server; empty: binaries.APIServer, of Kubernetes 1.37.
+	APIServer string
 	// APIServerArgs are added at the end of its command line.
 	APIServerArgs []string
 	// CheapAudit logs less (see AuditLog): for measurements.
@@ -161,7 +163,7 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("write the audit policy: %w", err)
 	}
 	var paths [3]string
-	for i, name := range []string{binaries.Etcd, binaries.APIServer, binaries.ControllerManager} {
+	for i, name := range []string{binaries.Etcd, c.options.apiServer(), binaries.ControllerManager} {
 		if name == binaries.ControllerManager && !c.options.ControllerManager {
 			continue
 		}
@@ -170,6 +172,13 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 		}
 	}
 	return c.prepareServers(paths[0], paths[1], paths[2])
+}
+
+func (o Options) apiServer() string {
+	if o.APIServer == "" {
+		return binaries.APIServer
+	}
+	return o.APIServer
 }
 
 // prepareServers chooses ports and makes the processes, which are not started yet.
@@ -181,8 +190,7 @@ func (c *Cluster) prepareServers(etcd, apiServer, controllerManager string) erro
 		}
 	}
 	c.Etcd = NewProcess("etcd", c.path("etcd.log"), append([]string{etcd}, c.etcdArgs()...), nil, c.etcdReady)
-	c.APIServer = NewProcess("kube-apiserver", c.path("kube-apiserver.log"),
-		append([]string{apiServer}, c.apiServerArgs()...), nil, c.apiServerReady)
+	c.prepareAPIServer(apiServer)
 	if err := c.writeKubeconfig(c.Kubeconfig(), "", "admin", []string{"system:masters"}); err != nil {
 		return err
 	}
@@ -196,6 +204,25 @@ func (c *Cluster) prepareServers(etcd, apiServer, controllerManager string) erro
 	c.ControllerManager = NewProcess("kube-controller-manager", c.path("kube-controller-manager.log"),
 		append([]string{controllerManager}, c.controllerManagerArgs(kubeconfig)...), nil, nil)
 	return nil
+}
+
+func (c *Cluster) prepareAPIServer(program string) {
+	c.APIServer = NewProcess("kube-apiserver", c.path("kube-apiserver.log"),
+		append([]string{program}, c.apiServerArgs()...), nil, c.apiServerReady)
+}
+
+// ReplaceAPIServer ends the API server, and starts the one that o wants in its place, such as one of another release.
+// The options of the other servers stay as they are.
+func (c *Cluster) ReplaceAPIServer(ctx context.Context, o Options) error {
+	program, err := binaries.Path(ctx, o.apiServer())
+	if err != nil {
+		return err
+	}
+	o.Dir, o.ControllerManager, o.CheapAudit = c.options.Dir, c.options.ControllerManager, c.options.CheapAudit
+	c.options = o
+	c.APIServer.Kill()
+	c.prepareAPIServer(program)
+	return c.APIServer.Start(ctx)
 }
 
 // startServers starts etcd and the API server. A port that another program took in between is given up for others.
