@@ -63,15 +63,22 @@ var writes = map[string]bool{"create": true, "update": true, "patch": true, "del
 // readSubresources are the subresources whose writes change what is read, besides binding and eviction.
 var readSubresources = map[string]bool{"": true, "status": true, "resize": true, "ephemeralcontainers": true}
 
-// isDryRun reports whether nothing was written: the request said so in its query, or in the options of a deletion.
+// isDryRun reports whether nothing was written. The request said so in its query, in the options of a deletion, or in
+// the ones within an Eviction, where "kubectl drain --dry-run=server" has them.
 func (e *auditEvent) isDryRun() bool {
 	_, query, _ := strings.Cut(e.RequestURI, "?")
 	if values, err := url.ParseQuery(query); err == nil && values.Has("dryRun") {
 		return true
 	}
-	var options struct{ DryRun []string }
-	return e.Verb != "create" && len(e.RequestObject) > 0 && json.Unmarshal(e.RequestObject, &options) == nil &&
-		len(options.DryRun) > 0
+	if len(e.RequestObject) == 0 || e.Verb == "create" && (e.ObjectRef == nil || e.ObjectRef.Subresource != "eviction") {
+		return false
+	}
+	type options struct{ DryRun []string }
+	var request struct {
+		options
+		DeleteOptions options
+	}
+	return json.Unmarshal(e.RequestObject, &request) == nil && len(request.DryRun)+len(request.DeleteOptions.DryRun) > 0
 }
 
 // isEmpty reports whether a part of an event is missing, or null.

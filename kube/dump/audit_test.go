@@ -10,6 +10,8 @@ func TestEventsThatWriteNothingAreLeftOut(t *testing.T) {
 		{head + `},"verb":"delete","requestURI":"/api/v1/namespaces/d/pods/a?dryRun=All"}`, "dry run"},
 		{head + `},"verb":"delete","requestURI":"/api/v1/namespaces/d/pods/a","requestObject":{"dryRun":["All"]}}`,
 			"dry run"},
+		{head + `,"subresource":"eviction"},"verb":"create","requestObject":{"deleteOptions":{"dryRun":["All"]}}}`,
+			"dry run"},
 		{head + `,"subresource":"proxy"},"verb":"delete"}`, "of a resource that scheduling does not read"},
 		{head + `,"subresource":"exec"},"verb":"create"}`, "of a resource that scheduling does not read"},
 		{head + `},"verb":"delete","responseObject":null}`, ""},

@@ -2,6 +2,7 @@ package dump
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,7 @@ type story struct {
 func (c *collection) changes() ([]change, error) {
 	slices.SortStableFunc(c.events, func(a, b *found) int { return a.event.came.Compare(b.event.came) })
 	inOrderOfVersions(c.events)
+	stamp(c.events)
 	s := &story{collection: c, encoder: eventlog.Encoder{Recording: true}, there: map[name]*present{}}
 	for _, f := range c.events {
 		if err := s.take(f); err != nil {
@@ -66,6 +68,24 @@ func (c *collection) changes() ([]change, error) {
 		}
 	}
 	return s.made, nil
+}
+
+// stamp gives each event the time of its write: when it was answered, but not after the next request came. A write that
+// waited long for its answer, such as one with a slow webhook, must not delay the ones behind it.
+func stamp(events []*found) {
+	var next time.Time
+	for _, f := range slices.Backward(events) {
+		e := f.event
+		if !next.IsZero() && e.at.After(next) {
+			e.at = next
+			if e.came.After(next) { // the versions say otherwise than the times
+				e.at = e.came
+			}
+		}
+		if next.IsZero() || e.came.Before(next) {
+			next = e.came
+		}
+	}
 }
 
 // inOrderOfVersions puts the events of each object in the order of their resource versions: two API servers may have

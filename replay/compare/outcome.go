@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -146,7 +147,7 @@ func (os *outcomes) decided(m *scheduler.Machine, d *eventlog.Decision, at answe
 
 // totals counts the outcomes of one kind.
 func (os *outcomes) totals(kind string) (t Totals) {
-	var sum time.Duration
+	sum := new(big.Int) // of nanoseconds
 	// any order: sums and a maximum
 	for _, o := range os.byName {
 		if o.kind != kind {
@@ -156,12 +157,12 @@ func (os *outcomes) totals(kind string) (t Totals) {
 		t.Evicted += o.Evicted
 		if wait, ok := o.wait(answer.Point{}); ok && o.Placed != nil {
 			t.Placed++
-			sum += wait
+			sum.Add(sum, big.NewInt(int64(wait)))
 			t.LongestWait = max(t.LongestWait, Wait(wait))
 		}
 	}
 	if t.Placed > 0 {
-		t.MeanWait = Wait(sum / time.Duration(t.Placed))
+		t.MeanWait = Wait(sum.Div(sum, big.NewInt(int64(t.Placed))).Int64())
 	}
 	return t
 }

@@ -222,10 +222,16 @@ func (e *Event) absorb(before *Event) bool {
 	}
 	names := slices.Concat(before.Names, e.Names)
 	e.Names = names[:min(len(names), maxNames)]
+	for _, last := range []*answer.Point{before.Last, &e.Point} {
+		if last != nil && last.Seq > before.Seq && (e.Last == nil || last.Seq > e.Last.Seq) {
+			at := *last
+			e.Last = &at
+		}
+	}
 	e.Point, e.Cause, e.Node = before.Point, before.Cause, ""
 	e.Count, e.Pods = e.Count+before.Count, e.Pods+before.Pods
 	e.BelowMinimum = e.BelowMinimum || before.BelowMinimum
-	e.podsAll = append(e.podsAll, before.podsAll...)
+	e.podsAll = slices.Concat(before.podsAll, e.podsAll)
 	for _, n := range before.nodesAll {
 		e.addNode(n)
 	}

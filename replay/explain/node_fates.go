@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,9 +20,8 @@ type fates struct {
 	from  answer.Point
 	pods  []*fate
 	byUID map[types.UID]*fate
-	// came are the new pods of the same names and gangs, in the order of their entries.
-	came []*newcomer
-	next map[types.UID]*newcomer
+	successors
+	next map[types.UID]*newcomer // by the UID of the newcomer
 }
 
 // fate is one of the pods.
@@ -33,15 +31,9 @@ type fate struct {
 	evicted     string // how
 }
 
-// newcomer is a pod that came later.
-type newcomer struct {
-	answer.NextPod
-	group types.NamespacedName
-	taken bool
-}
-
 func newFates(n *nodeHistory, from answer.Point) *fates {
-	return &fates{n: n, from: from, byUID: map[types.UID]*fate{}, next: map[types.UID]*newcomer{}}
+	return &fates{n: n, from: from, byUID: map[types.UID]*fate{}, successors: newSuccessors(),
+		next: map[types.UID]*newcomer{}}
 }
 
 // add adds a pod on the node.
@@ -55,6 +47,7 @@ func (f *fates) add(p *cluster.Pod) {
 		x.group = p.Group.Key()
 	}
 	f.pods, f.byUID[x.UID] = append(f.pods, x), x
+	f.successors.add(p)
 }
 
 // read reads the entries about the pods, about pods of the same names and gangs, and then about these pods.
@@ -75,6 +68,7 @@ func (f *fates) read() error {
 			return err
 		}
 		f.take(e)
+		f.successors.take(e, f.from)
 	}
 	f.matchNewcomers()
 	if query.Keys = nil; len(f.next) == 0 {
@@ -113,7 +107,6 @@ func (f *fates) take(e eventlog.Entry) {
 func (f *fates) upserted(at answer.Point, pod *v1.Pod) {
 	x := f.byUID[pod.UID]
 	if x == nil {
-		f.noteNewcomer(at, pod)
 		return
 	}
 	switch {
@@ -200,39 +193,13 @@ func (f *fates) decided(at answer.Point, d *eventlog.Decision) {
 	}
 }
 
-// noteNewcomer notes a new pod with the name or the gang of one of the pods.
-func (f *fates) noteNewcomer(at answer.Point, pod *v1.Pod) {
-	if slices.ContainsFunc(f.came, func(c *newcomer) bool { return c.UID == pod.UID }) {
-		return
-	}
-	c := &newcomer{NextPod: answer.NextPod{Pod: nameOf(pod), UID: pod.UID, Came: at}}
-	c.group, _ = cluster.GroupName(pod)
-	if created := eventlog.TimeOf(pod.CreationTimestamp.Time); !pod.CreationTimestamp.IsZero() &&
-		answer.Instant(created) < f.from.Time {
-		return // it was there before
-	}
-	f.came = append(f.came, c)
-}
-
-// matchNewcomers gives each pod that went the next one of its name, or else the next new member of its gang.
+// matchNewcomers gives each pod that went its successor.
 func (f *fates) matchNewcomers() {
-	match := func(x *fate, is func(*newcomer) bool) {
-		if x.FateAt == nil || x.Next != nil || x.Fate == "Succeeded" {
-			return
-		}
-		for _, c := range f.came {
-			if !c.taken && c.Came.Seq >= x.FateAt.Seq && is(c) {
-				c.taken = true
-				x.Next, f.next[c.UID] = &c.NextPod, c
-				return
-			}
-		}
-	}
+	next := f.pair()
 	for _, x := range f.pods {
-		match(x, func(c *newcomer) bool { return c.Pod == x.Pod })
-	}
-	for _, x := range f.pods {
-		match(x, func(c *newcomer) bool { return x.group.Name != "" && c.group == x.group })
+		if c := next[x.UID]; c != nil && x.FateAt != nil && x.Fate != "Succeeded" {
+			x.Next, f.next[c.UID] = &c.NextPod, c
+		}
 	}
 }
 

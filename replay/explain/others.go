@@ -180,8 +180,11 @@ func (s *evictionScan) evictedByOthers() (*answer.PodEviction, error) {
 	}
 	pod := s.others.last.Payload.(*eventlog.Upserted).Object.(*v1.Pod)
 	x := &answer.PodEviction{Pod: s.name.String(), UID: pod.UID, At: s.at, Kind: "ByOthers", Removal: r,
-		Message: fmt.Sprintf("%s, at %s (entry %d), and lost node %s", r.Message, r.Time, r.Seq, r.Node),
+		Message: fmt.Sprintf("%s, at %s (entry %d)", r.Message, r.Time, r.Seq),
 		Rule:    "somebody else has decided: the log has no rule for it"}
+	if r.Node != "" {
+		x.Message += ", and lost node " + r.Node
+	}
 	if s.base > 0 {
 		x.KnownFrom = s.base + 1
 	}

@@ -69,7 +69,7 @@ func newBook(m *scheduler.Machine, o *Options) *book {
 		fallen: map[uint64]bool{}, atStart: map[types.UID]bool{}, fates: map[types.UID]Column{}, all: true}
 	b.common = &row{}
 	b.line = newLine(b)
-	b.shapes.offers = map[*kind]offer{}
+	b.shapes = shapes{versions{1, 1}, map[*kind]offer{}}
 	b.splits = newSplits(b)
 	return b
 }
@@ -240,7 +240,10 @@ func (b *book) noteObject(res eventlog.Resource, namespace, name string, uid typ
 		b.line.regate = true
 	case eventlog.CompositePodGroups, eventlog.PriorityClasses:
 		b.all = true
-	case eventlog.PersistentVolumeClaims, eventlog.DeviceClasses:
+	case eventlog.PersistentVolumeClaims:
+		b.shapes.claims++
+		b.line.regate = true
+	case eventlog.DeviceClasses:
 		b.shapes.changed()
 		b.line.regate = true
 	default:

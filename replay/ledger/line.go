@@ -25,7 +25,7 @@ type line struct {
 	kinds   map[string]*kind
 	heaps   []ranking // by resource
 	aside   []ranking // by resource, in any order: what is impossible, see shapes
-	asideOf uint64    // the version of shapes that they are of
+	asideOf versions  // of shapes, that they are of
 	stamps  uint64    // the last one given
 
 	pods   []types.UID        // to look at
@@ -52,9 +52,9 @@ type waiter struct {
 	asks  *asks  // a memo
 	ask   string // the key of asks
 	kept  bool   // asks is for a state in which room is kept
-	// never is a memo: whether it is impossible. judged is the version of shapes that it is for, plus one.
-	never  bool
-	judged uint64
+	// never is a memo: whether it is impossible, as of judged. claims says that a ready member names a claim.
+	never, claims bool
+	judged        versions
 }
 
 // wait is the time from the instant at which an entity had all that it needs, but nodes, to its placement.
@@ -215,10 +215,7 @@ func (l *line) lookAt(q *queue.Queue, key queue.Key) {
 		w = &waiter{key: key}
 		l.waiters[key] = w
 	}
-	w.e, w.asks, w.judged = e, nil, 0
-	if w.never {
-		w.stamp = 0 // it may be possible now
-	}
+	w.e, w.asks, w.judged = e, nil, versions{}
 	if w.ready == nil || len(w.ready) != e.NumReady() {
 		l.recount(w)
 	}
@@ -227,6 +224,9 @@ func (l *line) lookAt(q *queue.Queue, key queue.Key) {
 		l.gated[w] = true
 	}
 	w.waits = e.State() != queue.Gated && e.NumReady() > 0
+	if w.never && !l.impossible(w) {
+		w.stamp = 0 // it is to be ranked again
+	}
 	p, needs := placeOf(e), l.needsOf(w)
 	if !w.waits {
 		w.stamp = 0
@@ -283,7 +283,7 @@ func (l *line) first(res int) *waiter {
 	if res >= len(l.heaps) {
 		return nil
 	}
-	if l.asideOf != l.b.shapes.version {
+	if l.asideOf != l.b.shapes.versions {
 		l.reconsider()
 	}
 	h := &l.heaps[res]
@@ -302,7 +302,7 @@ func (l *line) first(res int) *waiter {
 
 // reconsider ranks again what was impossible.
 func (l *line) reconsider() {
-	l.asideOf = l.b.shapes.version
+	l.asideOf = l.b.shapes.versions
 	for res := range l.aside {
 		for _, r := range l.aside[res] {
 			if r.w.stamp == r.stamp {

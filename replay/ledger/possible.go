@@ -7,12 +7,15 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// shapes is the version of the facts that decide whether an entity fits the nodes at all: the nodes, their labels and
-// their allocatable amounts, and the claims of volumes. It is the key of memos, and not part of a result.
+// shapes has the versions of the facts that decide whether an entity fits the nodes at all. They are the keys of memos,
+// and not part of a result.
 type shapes struct {
-	version uint64
-	offers  map[*kind]offer
+	versions
+	offers map[*kind]offer
 }
+
+// versions are of the nodes, with their labels and allocatable amounts, and of the claims of volumes. The first is 1.
+type versions struct{ nodes, claims uint64 }
 
 // offer says how many pods of a kind all nodes would take if they were empty.
 type offer struct {
@@ -21,14 +24,16 @@ type offer struct {
 }
 
 // changed makes the memos void.
-func (s *shapes) changed() { s.version++ }
+func (s *shapes) changed() { s.nodes++ }
 
 // impossible reports whether an entity cannot be placed on the nodes that exist, even if all were empty and took pods.
-// It is so in three cases. No node has the labels and the amounts that one of its pods needs. All nodes together take
-// too few of its pods, if these are equal. A claim that a pod names does not exist.
+// A pod does not count if no node has the labels and the amounts that it needs, or if a claim that it names does not
+// exist. An entity is impossible if too few of its pods are left, or, if these are equal, all nodes together take too
+// few.
 func (l *line) impossible(w *waiter) bool {
-	if w.judged != l.b.shapes.version+1 {
-		w.judged = l.b.shapes.version + 1
+	now := l.b.shapes.versions
+	if w.judged.nodes != now.nodes || w.claims && w.judged.claims != now.claims {
+		w.judged = now
 		w.never = l.fitsNowhere(w)
 	}
 	return w.never
@@ -42,24 +47,26 @@ func (l *line) fitsNowhere(w *waiter) bool {
 			missing = int64(max(1, known.Min-known.Succeeded-known.Placed()))
 		}
 	}
-	// any order: one is enough
-	for k := range w.kinds {
-		if takes := l.b.takes(k); takes == 0 || len(w.kinds) == 1 && takes < missing {
-			return true
+	w.claims = false
+	possible := int64(0)
+	// any order: they are counted
+	for uid, k := range w.ready {
+		lacks := false
+		if p := l.b.m.Cluster().Pods().Get(uid); p != nil {
+			var names bool
+			names, lacks = l.b.lacksClaim(p)
+			w.claims = w.claims || names
+		}
+		if takes := l.b.takes(k); takes > 0 && !lacks && (len(w.kinds) > 1 || takes >= missing) {
+			possible++
 		}
 	}
-	// any order: one is enough
-	for uid := range w.ready {
-		if p := l.b.m.Cluster().Pods().Get(uid); p != nil && l.b.lacksClaim(p) {
-			return true
-		}
-	}
-	return false
+	return possible < missing
 }
 
 // takes returns how many pods of a kind all nodes would take if they were empty.
 func (b *book) takes(k *kind) int64 {
-	if o, known := b.shapes.offers[k]; known && o.version == b.shapes.version {
+	if o, known := b.shapes.offers[k]; known && o.version == b.shapes.nodes {
 		return o.pods
 	}
 	pods := int64(0)
@@ -74,18 +81,20 @@ func (b *book) takes(k *kind) int64 {
 		}
 		pods += b.placesOn(k, n.alloc, n.alloc, n.most)
 	}
-	b.shapes.offers[k] = offer{b.shapes.version, pods}
+	b.shapes.offers[k] = offer{b.shapes.nodes, pods}
 	return pods
 }
 
-// lacksClaim reports whether a claim that a pod names does not exist.
-func (b *book) lacksClaim(p *cluster.Pod) bool {
+// lacksClaim reports whether a pod names a claim, and whether one that it names does not exist.
+func (b *book) lacksClaim(p *cluster.Pod) (names, lacks bool) {
 	for i := range p.Object.Spec.Volumes {
 		of := p.Object.Spec.Volumes[i].PersistentVolumeClaim
-		if of != nil && b.m.Cluster().Informers().Get(eventlog.PersistentVolumeClaims, p.Object.Namespace,
-			of.ClaimName) == nil {
-			return true
+		if of == nil {
+			continue
 		}
+		names = true
+		lacks = lacks || b.m.Cluster().Informers().Get(eventlog.PersistentVolumeClaims, p.Object.Namespace,
+			of.ClaimName) == nil
 	}
-	return false
+	return names, lacks
 }

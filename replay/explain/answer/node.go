@@ -62,8 +62,8 @@ type NodePod struct {
 	Fate   string `json:"fate"`
 	FateAt *Point `json:"fateAt,omitempty"`
 	Gone   *Point `json:"gone,omitempty"`
-	// Next is the pod that came in its place: the next one of its name, or else the next new member of its gang; nil if
-	// none did.
+	// Next is the pod that came in its place: the next one of its name, or else a new member of its gang. The members
+	// that the gang lost, on all nodes, and the new ones are paired in their order. nil if none came.
 	Next *NextPod `json:"next,omitempty"`
 }
 
