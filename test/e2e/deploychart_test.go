@@ -183,7 +183,13 @@ func helmPrints(t *testing.T, args ...string) ([]byte, error) {
 // rendered are the chart's objects with a file of values.
 func rendered(t *testing.T, values string) ([]byte, error) {
 	t.Helper()
-	return helmPrints(t, "template", "rollcall", chart, "--namespace", "rollcall-system", "--kube-version", "1.37.0",
+	return renderedFor(t, "1.37.0", values)
+}
+
+// renderedFor is rendered for a version of Kubernetes.
+func renderedFor(t *testing.T, version, values string) ([]byte, error) {
+	t.Helper()
+	return helmPrints(t, "template", "rollcall", chart, "--namespace", "rollcall-system", "--kube-version", version,
 		"--values", values)
 }
 

@@ -1,5 +1,6 @@
 // Package e2e holds the tests of Rollcall against a real API server: etcd, kube-apiserver and kube-controller-manager
-// of Kubernetes 1.37, built from the module cache and started as processes on the loopback interface.
+// of Kubernetes 1.37, built from the module cache and started as processes on the loopback interface. With
+// ROLLCALL_SOAK=1 there are tests against kube-apiserver 1.31 too, which the module in older/ has.
 //
 // It is a module of its own, so that its dependencies are none of the product's. Its packages:
 //

@@ -14,6 +14,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rollcall-sched/rollcall/test/e2e/binaries"
 	"github.com/rollcall-sched/rollcall/test/e2e/cluster"
@@ -56,6 +57,30 @@ func TestAnOlderAPIServerIsRecorded(t *testing.T) {
 	w.scheduler = scheduler
 	w.recordedHistory(size, scheduler.User)
 	w.rightsAreNeeded(without(rights, lackedBy(t, w.release()), "list", "watch"))
+}
+
+// TestTheChartIsAcceptedByAnOlderAPIServer renders the chart for Kubernetes 1.31, and asks the API server whether it
+// would accept the objects, with every field known. newInstalledWorldOf has it accept the base.
+func TestTheChartIsAcceptedByAnOlderAPIServer(t *testing.T) {
+	onAnOlderServer(t)
+	w := newInstalledWorldOf(t, 1, cluster.Options{APIServer: binaries.OlderAPIServer})
+	for _, values := range valuesIn(t, "taken", 4) {
+		out, err := renderedFor(t, "1.31.14", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var others []*unstructured.Unstructured
+		for _, object := range objectsOf(t, out) {
+			if object.GetKind() != "CustomResourceDefinition" { // the base has installed it
+				object.SetName("another-" + object.GetName())
+				others = append(others, object)
+			}
+		}
+		if len(others) < 10 {
+			t.Errorf("%s: the chart has %d objects", values, len(others))
+		}
+		apply(t, w.dynamic, others, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
 }
 
 // TestARecorderGoesOnWhenTheAPIServerIsUpgraded has the API server of 1.31 replaced by one of 1.37. The recorder begins
@@ -123,8 +148,8 @@ func without(rights map[right]bool, resources map[string]string, verbs ...string
 	return rights
 }
 
-// TestGangsAreScheduledOnAnOlderAPIServer has gangs of scheduling.x-k8s.io on Kubernetes 1.31: one that fits, one that
-// does not, and one that waits for a member.
+// TestGangsAreScheduledOnAnOlderAPIServer has gangs on Kubernetes 1.31, by scheduling.x-k8s.io and by annotations: some
+// that fit, one that does not, and one that waits for a member.
 func TestGangsAreScheduledOnAnOlderAPIServer(t *testing.T) {
 	onAnOlderServer(t)
 	w := newWorldOf(t, false, cluster.Options{APIServer: binaries.OlderAPIServer}, nodes.Options{
@@ -142,7 +167,16 @@ func TestGangsAreScheduledOnAnOlderAPIServer(t *testing.T) {
 	w.none("large-", bound)
 	w.create(w.pod("late-1", "late", "1"))
 	w.waitFor("late-", 2, bound)
-	w.audit(11)
+	for i := range 3 {
+		w.none("annotated-", bound)
+		p := w.pod(fmt.Sprintf("annotated-%d", i), "", "1")
+		p.Annotations = map[string]string{
+			"gang.scheduling.koordinator.sh/name": "annotated", "gang.scheduling.koordinator.sh/min-available": "3",
+		}
+		w.create(p)
+	}
+	w.waitFor("annotated-", 3, bound)
+	w.audit(14)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := w.scheduler.Terminate(ctx); err != nil {
