@@ -70,7 +70,8 @@ func (e *auditEvent) isDryRun() bool {
 	if values, err := url.ParseQuery(query); err == nil && values.Has("dryRun") {
 		return true
 	}
-	if len(e.RequestObject) == 0 || e.Verb == "create" && (e.ObjectRef == nil || e.ObjectRef.Subresource != "eviction") {
+	evicts := e.ObjectRef != nil && e.ObjectRef.Subresource == "eviction"
+	if len(e.RequestObject) == 0 || e.Verb == "create" && !evicts {
 		return false
 	}
 	type options struct{ DryRun []string }

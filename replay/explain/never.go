@@ -157,10 +157,14 @@ func setCode(x *answer.Reason) {
 		return
 	}
 	now := x.Now.Code
-	if x.Now.Fits {
+	switch {
+	case x.Now.Fits:
 		now = answer.FitsNow
+	case x.Never != "":
+		now = answer.NeverFits
 	}
-	if now != x.Code {
-		x.LastCode, x.Code = x.Code, now
+	if now != x.Code && x.Failed != nil {
+		x.LastCode = x.Code
 	}
+	x.Code = now
 }

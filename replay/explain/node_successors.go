@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// successors pairs the pods that gangs lose, on all nodes, with the new members of these gangs. So a new pod stands in
-// the place of one lost pod alone, whatever node is asked about.
+// successors pairs the pods that gangs lose, on all nodes, with the new members of these gangs. So a new pod succeeds
+// one lost pod alone, whatever node is asked about.
 type successors struct {
 	members map[types.UID]member
 	lost    []loss
@@ -114,7 +114,8 @@ func (s *successors) noteNewcomer(at answer.Point, pod *v1.Pod, from answer.Poin
 		return // it was there before
 	}
 	s.members[pod.UID] = m
-	s.came = append(s.came, &newcomer{NextPod: answer.NextPod{Pod: m.name.String(), UID: pod.UID, Came: at}, group: m.group})
+	next := answer.NextPod{Pod: m.name.String(), UID: pod.UID, Came: at}
+	s.came = append(s.came, &newcomer{NextPod: next, group: m.group})
 }
 
 // pair returns the successors by the lost pod: the next new pod of its name, or else the next new member of its gang,
@@ -131,7 +132,9 @@ func (s *successors) pair() map[types.UID]*newcomer {
 			if next[x.uid] != nil {
 				continue
 			}
-			at := slices.IndexFunc(s.came, func(c *newcomer) bool { return !c.taken && c.Came.Seq >= x.seq && is(x, c) })
+			at := slices.IndexFunc(s.came, func(c *newcomer) bool {
+				return !c.taken && c.Came.Seq >= x.seq && is(x, c)
+			})
 			if at >= 0 {
 				s.came[at].taken = true
 				next[x.uid] = s.came[at]

@@ -221,7 +221,7 @@ func (s *Survey) addVerdict(x *answer.Standing, v *verdict, g *cluster.Group, ne
 		never = refusedWhole(f)
 	}
 	if x.Never = never.why; x.Never != "" {
-		x.Why = x.Never
+		x.Code, x.Why = answer.NeverFits, x.Never
 	}
 	if never.until != "" && !s.undecided {
 		x.NextRetry = answer.NextRetry{Words: never.until}

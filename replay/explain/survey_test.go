@@ -107,7 +107,11 @@ func (c *surveyed) reason(entity string, pending map[string]*answer.Pending, x *
 	}
 	want, evicts := x.Code, 0
 	if x.Now != nil {
-		if evicts = x.Now.Evicted; x.Code != answer.FitsNow {
+		evicts = x.Now.Evicted
+		switch {
+		case x.Never != "":
+			want = answer.NeverFits
+		case x.Code != answer.FitsNow:
 			want = cmp.Or(x.Now.Code, answer.FitsNow)
 		}
 		if row.Fits != x.Now.Fits {

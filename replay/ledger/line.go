@@ -224,22 +224,25 @@ func (l *line) lookAt(q *queue.Queue, key queue.Key) {
 		l.gated[w] = true
 	}
 	w.waits = e.State() != queue.Gated && e.NumReady() > 0
-	if w.never && !l.impossible(w) {
-		w.stamp = 0 // it is to be ranked again
-	}
-	p, needs := placeOf(e), l.needsOf(w)
-	if !w.waits {
-		w.stamp = 0
-	} else if w.stamp == 0 || p != w.place || !slices.Equal(needs, w.needs) {
-		w.place, w.needs = p, needs
-		l.rank(w)
-	}
+	l.rerank(w)
 	waits := w.waits && !l.hasMinimum(key)
 	switch {
 	case waits && w.open == 0:
 		l.open(w)
 	case !waits && w.open > 0:
 		l.close(w)
+	}
+}
+
+// rerank ranks an entity again if its place or its requests are others, or if it is not impossible any more.
+func (l *line) rerank(w *waiter) {
+	if !w.waits || w.never && !l.impossible(w) {
+		w.stamp = 0
+	}
+	p, needs := placeOf(w.e), l.needsOf(w)
+	if w.waits && (w.stamp == 0 || p != w.place || !slices.Equal(needs, w.needs)) {
+		w.place, w.needs = p, needs
+		l.rank(w)
 	}
 }
 

@@ -34,6 +34,8 @@ const (
 	LacksRoom Code = "LacksRoom"
 	// Unplaceable: plugins refused all nodes for a member, or the member as a whole.
 	Unplaceable Code = "Unplaceable"
+	// NeverFits: the last attempt found no nodes, and none will, even if all other pods end: Reason.Never says why.
+	NeverFits Code = "NeverFits"
 	// PluginFailed: a plugin ended in an error.
 	PluginFailed Code = "PluginFailed"
 	// PermitTimedOut: held members were released because one was held until its deadline.
@@ -55,9 +57,8 @@ const (
 // Codes returns all codes, in the order in which they are checked.
 func Codes() []Code {
 	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, BeingEvicted, InFlight, AsksExtenders, Incomplete,
-		Gated,
-		WaitsForOthers, HeldByPermit, LacksRoom, Unplaceable, PluginFailed, PermitTimedOut, BrokenOff, BindFailed,
-		FailedBefore, FitsNow, Backoff, InTurn}
+		Gated, WaitsForOthers, HeldByPermit, LacksRoom, Unplaceable, NeverFits, PluginFailed, PermitTimedOut,
+		BrokenOff, BindFailed, FailedBefore, FitsNow, Backoff, InTurn}
 }
 
 // Reason is the reason why a pod or a gang is pending. A pod of a gang has its gang's, and a part of its own beside it.

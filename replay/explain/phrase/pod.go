@@ -1,6 +1,7 @@
 package phrase
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -127,7 +128,7 @@ func nowAndLast(p *answer.Pod) string {
 	switch {
 	case x.Failed == nil && p.Created.Seq == 0 && p.Attempts > 0:
 		return text + "; " + triedBefore(p)
-	case x.Failed == nil, x.Code == x.Now.Code:
+	case x.Failed == nil, x.Never != "", cmp.Or(x.LastCode, x.Code) == x.Now.Code:
 		return text
 	case x.Code == answer.BindFailed && p.Bind != nil:
 		return fmt.Sprintf("%s; binding it to %s ended in %s, at %s (entry %d)", text, p.Bind.Node, BindOutcome(p.Bind),
