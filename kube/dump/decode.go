@@ -29,13 +29,15 @@ type name struct {
 // found is the meaning of an item: an object, an event of an audit log, or something that is not taken in.
 type found struct {
 	name
-	uid      types.UID
-	version  uint64 // its resourceVersion, 0 if it has none
-	encoding eventlog.Encoding
-	pod      *corev1.Pod // a pod as the log has it; nil for other objects
-	finished bool        // it is a pod that has ended
-	newest   time.Time   // the newest time in the object
-	placing  Placing
+	uid types.UID
+	// volumes and claims say that a pod names PersistentVolumeClaims, and ResourceClaims.
+	volumes, claims bool
+	version         uint64 // its resourceVersion, 0 if it has none
+	encoding        eventlog.Encoding
+	pod             *corev1.Pod // a pod as the log has it; nil for other objects
+	finished        bool        // it is a pod that has ended
+	newest          time.Time   // the newest time in the object
+	placing         Placing
 
 	from *item // without its text
 	// left is the kind of an object that is not taken in, "" for one that is. older is the kind of one of an older
@@ -164,6 +166,10 @@ func (d *decoder) logged(obj eventlog.Object, as typed, r *reduced, alike bool) 
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if pod.Spec.SchedulerName == "" {
 			pod.Spec.SchedulerName = corev1.DefaultSchedulerName // as the API server does
+		}
+		f.claims = len(pod.Spec.ResourceClaims) > 0
+		for i := range pod.Spec.Volumes {
+			f.volumes = f.volumes || pod.Spec.Volumes[i].PersistentVolumeClaim != nil
 		}
 		f.finished = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		noteAuthors(pod, r.managed)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // reportAll reports what a person should know about what was read, and about what was not.
@@ -32,6 +34,41 @@ func (c *collection) reportAll() {
 		c.report("%s came twice (%s): the newest version is taken", count(c.twice[res], "object"), res)
 	}
 	c.reportUnusable()
+	c.reportMissing()
+}
+
+// reportMissing says that pods name objects of a kind of which the dump has none: it was probably not asked for.
+// Answers about these pods are then wrong: they say that a claim is not found.
+func (c *collection) reportMissing() {
+	if c.audit {
+		return
+	}
+	volumes, claims := 0, 0
+	has := map[eventlog.Resource]bool{}
+	// any order: they are counted
+	for n, f := range c.objects {
+		has[n.resource] = true
+		if f.volumes {
+			volumes++
+		}
+		if f.claims {
+			claims++
+		}
+	}
+	for _, missing := range []struct {
+		pods     int
+		resource eventlog.Resource
+		kind     string
+		get      string
+	}{
+		{volumes, eventlog.PersistentVolumeClaims, "PersistentVolumeClaims", "pvc,pv,storageclasses"},
+		{claims, eventlog.ResourceClaims, "ResourceClaims", "resourceclaims,resourceslices,deviceclasses"},
+	} {
+		if missing.pods > 0 && !has[missing.resource] {
+			c.report("the dump has no %s, and %s of it name some: answers are as if these did not exist; add %s to "+
+				"kubectl get", missing.kind, count(missing.pods, "pod"), missing.get)
+		}
+	}
 }
 
 // leftText says what is not taken in, behind a colon; "" for nothing.
