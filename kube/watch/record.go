@@ -44,26 +44,26 @@ const (
 // and first is the first one that there is.
 func ReadRecorded(first, last uint64, read func(from uint64) iter.Seq2[eventlog.Entry, error]) (Recorded, error) {
 	out := Recorded{Positions: map[eventlog.Resource]string{}}
-	to := last
+	to, open := last, true
 	for size := uint64(256); to >= first && to > 0; size *= 4 {
 		from := max(first, to-min(to-1, size-1))
-		done, err := out.readPart(from, to, to == last, read)
+		done, watched, err := out.readPart(from, to, to == last, open, read)
 		if done || err != nil {
 			return out, err
 		}
-		to = from - 1
+		to, open = from-1, open && !watched
 	}
 	return out, nil
 }
 
-// readPart adds the positions in a part of the log that is before the parts that were read already. It reports whether
-// the rest of the log adds nothing.
-func (r *Recorded) readPart(from, to uint64, newest bool, read func(uint64) iter.Seq2[eventlog.Entry, error]) (bool,
-	error) {
-	part, torn, done := map[eventlog.Resource]string{}, map[eventlog.Resource]bool{}, false
+// readPart adds the positions in a part of the log that is before the parts that were read already. open says that
+// those have no Watched. It reports whether the rest of the log adds nothing, and whether the part has a Watched.
+func (r *Recorded) readPart(from, to uint64, newest, open bool, read func(uint64) iter.Seq2[eventlog.Entry, error]) (
+	done, watched bool, err error) {
+	part, torn := map[eventlog.Resource]string{}, map[eventlog.Resource]bool{}
 	for e, err := range read(from) {
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		if e.Seq > to {
 			break
@@ -79,6 +79,7 @@ func (r *Recorded) readPart(from, to uint64, newest bool, read func(uint64) iter
 			}
 		case *eventlog.Watched:
 			clear(torn)
+			watched = true
 			if p.Full {
 				clear(part)
 				done = true
@@ -99,11 +100,11 @@ func (r *Recorded) readPart(from, to uint64, newest bool, read func(uint64) iter
 	}
 	for res := range torn { // any order: a map is filled
 		// The recorder was killed within a batch: the log has changes behind the position.
-		if newest {
+		if open {
 			r.Positions[res] = ""
 		}
 	}
-	return done, nil
+	return done, watched, nil
 }
 
 // positions are a recorder's. The ledger's lock guards them.

@@ -230,6 +230,9 @@ func TestARecordIsContinuedOnlyFromACertainPosition(t *testing.T) {
 	for i := range 1000 {
 		many = append(many, pod, at(false, "pods", fmt.Sprint(7+i)))
 	}
+	node := &eventlog.Upserted{Resource: eventlog.Nodes, Object: node("n", "1", heartbeat)}
+	batch := append([]eventlog.Payload{epoch(true), at(true, "nodes", "5", "pods", "6"), node},
+		slices.Repeat([]eventlog.Payload{pod}, 300)...)
 	for name, tc := range map[string]struct {
 		log  []eventlog.Payload
 		want string
@@ -242,6 +245,10 @@ func TestARecordIsContinuedOnlyFromACertainPosition(t *testing.T) {
 		"long": {many, "map[nodes:5 pods:1006]"},
 		"torn": {
 			[]eventlog.Payload{epoch(true), at(true, "nodes", "5", "pods", "6"), pod}, "map[nodes:5 pods:]",
+		},
+		"torn in a long batch": {batch, "map[nodes: pods:]"},
+		"behind a long batch": {
+			slices.Concat(batch, []eventlog.Payload{at(false, "nodes", "7", "pods", "8"), pod}), "map[nodes:7 pods:]",
 		},
 		"of a scheduler": {[]eventlog.Payload{epoch(true), at(true, "pods", "6"), epoch(false), pod}, "map[pods:]"},
 		"after a scheduler": {
