@@ -37,6 +37,7 @@ const (
 	reasonStart   = "the log does not say up to which resourceVersion it has the changes"
 	reasonExpired = "the API server no longer has the changes since the last one"
 	reasonTaken   = "another recorder wrote the log before"
+	reasonAbsent  = "the API server did not have the resource for a while"
 	reasonMany    = "too many changes waited at once: only the last one of each object is there"
 )
 
@@ -265,6 +266,25 @@ func (s *store) lose(why *error) {
 		s.answer = fmt.Sprintf(" (from version %s: %v)", s.position, *why)
 	}
 	s.position = ""
+}
+
+// lacked notes that the API server says that it does not have the resource. known says that the log has objects of it.
+// If the log has nothing at all of the resource, nothing can be missing.
+func (s *store) lacked(known bool) {
+	if s.lose(nil); s.why == reasonExpired && s.answer == "" {
+		s.why = reasonAbsent
+	}
+	_, recorded := s.watch.opts.Recorded.Positions[s.kind.resource]
+	if s.why == reasonStart && !known && !recorded {
+		s.since = time.Time{}
+	}
+}
+
+// returns notes that the resource counts as gone since a time: what happens before the next list may be missing.
+func (s *store) returns(since time.Time) {
+	if s.watch.opts.Recording {
+		s.since, s.why = since, reasonAbsent
+	}
 }
 
 // record makes the ledger a recorder's, and lets the stores continue from a log.

@@ -148,14 +148,15 @@ func (w *Watch) has(ctx context.Context, k kind) (bool, error) {
 // lacks takes in that the API server has said so many times in a row that it does not have a resource.
 func (w *Watch) lacks(s *store, times int) {
 	w.noteServed(s.kind.resource, false)
-	s.position, s.since = "", time.Time{}
 	known := len(w.ledger.names(s.place))
+	s.lacked(known > 0)
 	if known == 0 || times < goneAnswers {
 		w.listed(s.place) // it holds nothing up: what the log has stands until it is certain
 		return
 	}
 	w.opts.Report(fmt.Sprintf("%s: the %d that were there count as deleted", s.kind.resource, known))
 	_ = s.Replace(nil, "") // of nothing, nothing can be wrong
+	s.returns(time.Now())
 }
 
 // backoff returns the delays after failures that follow one another.

@@ -38,7 +38,8 @@ type apiServer struct {
 	oldest  map[eventlog.Resource]int // watches from before it are too old
 	broken  map[eventlog.Resource]int // counts how often watches were broken
 	absent  map[eventlog.Resource]bool
-	refused map[string]bool // verb and resource
+	lacking map[eventlog.Resource]int // counts the next discoveries without the resource
+	refused map[string]bool           // verb and resource
 	stalled map[eventlog.Resource]bool
 	noLists bool // watches cannot list
 	asked   map[string]int
@@ -61,6 +62,7 @@ func newServer(t testing.TB) *apiServer {
 		oldest:  map[eventlog.Resource]int{},
 		broken:  map[eventlog.Resource]int{},
 		absent:  map[eventlog.Resource]bool{},
+		lacking: map[eventlog.Resource]int{},
 		refused: map[string]bool{},
 		stalled: map[eventlog.Resource]bool{},
 		asked:   map[string]int{},
@@ -192,7 +194,10 @@ func (s *apiServer) discover(w http.ResponseWriter, group string) {
 	s.asked["discover "+group]++
 	list := metav1.APIResourceList{GroupVersion: group}
 	for _, k := range slices.Concat(kinds, s.own) {
-		if k.group().GroupVersion().String() == group && !s.absent[k.resource] {
+		if k.group().GroupVersion().String() != group {
+			continue
+		}
+		if s.lacking[k.resource]--; s.lacking[k.resource] < 0 && !s.absent[k.resource] {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: k.group().Resource})
 		}
 	}

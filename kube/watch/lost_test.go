@@ -1,0 +1,35 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// An API server that has just started may lack a resource once. The resource is listed then, and the log says that
+// changes may be missing.
+func TestAResourceThatIsGoneForAMomentMayMissChanges(t *testing.T) {
+	r := newRecording(t)
+	s := r.server
+	s.put(recordedPod("a", "1", "", ""))
+	r.recordsUntil("a 1 ")
+	s.put(recordedPod("b", "2", "", ""))
+	s.put(recordedPod("b", "2", "n1", ""))
+	s.edit(func() { s.lacking[eventlog.Pods] = 1 })
+	r.recordsUntil("b 2 n1", "pods may be missing: "+reasonAbsent)
+}
+
+// The API server lacks a resource that the log never had. There is nothing that could be missing.
+func TestAResourceThatWasNeverThereMissesNothing(t *testing.T) {
+	r := newRecording(t)
+	s := r.server
+	s.absent[eventlog.PodGroups] = true
+	s.put(recordedPod("a", "1", "", ""))
+	r.recordsUntil("a 1 ")
+	s.edit(func() { s.absent[eventlog.PodGroups], s.lacking[eventlog.PodGroups] = false, 1 })
+	s.put(recordedPod("b", "2", "", ""))
+	r.recordsUntil("b 2 ")
+	if n := len(r.story(0)); n != 2 {
+		t.Errorf("the log says %q", r.story(0))
+	}
+}
