@@ -32,6 +32,7 @@ type Moment struct {
 	day   bool          // clock is a time of day
 	clock time.Duration // since midnight, in UTC
 	ago   time.Duration // before the last entry
+	end   *Moment       // of the range that it begins; nil for none
 }
 
 // momentForms lists the forms of a Moment.
@@ -96,8 +97,12 @@ func (m *Moment) Set(text string) (err error) {
 	return err
 }
 
+// Begins says that the moment begins a range, and where that ends: a time of day is then the last one before that.
+func (m *Moment) Begins(end *Moment) { m.end = end }
+
 // In returns the entry's number, or the time, that the moment means in a log; the other of the two is 0. A time of day
-// means its last occurrence in the log. The error is a *RequestError if the log has no such time.
+// means its last occurrence in the log, or in the range that it begins. The error is a *RequestError if the log has no
+// such time.
 func (m *Moment) In(ctx context.Context, log Reader) (seq uint64, at eventlog.Time, err error) {
 	switch {
 	case m.seq > 0 || !m.Given():
@@ -116,8 +121,18 @@ func (m *Moment) In(ctx context.Context, log Reader) (seq uint64, at eventlog.Ti
 		}
 		return 0, eventlog.TimeOf(at), nil
 	}
-	day := last.Std().UTC().Truncate(24 * time.Hour).Add(m.clock)
-	if day.After(last.Std()) {
+	latest := last
+	if m.end != nil && m.end.Given() {
+		_, until, err := m.end.In(ctx, log)
+		if err != nil {
+			return 0, 0, err
+		}
+		if until != 0 {
+			latest = min(last, until)
+		}
+	}
+	day := latest.Std().UTC().Truncate(24 * time.Hour).Add(m.clock)
+	if day.After(latest.Std()) {
 		day = day.Add(-24 * time.Hour)
 	}
 	if day.Before(first.Std()) {

@@ -74,6 +74,37 @@ func TestAMomentIsAnEntryOrATime(t *testing.T) {
 }
 
 // TestTheFirstEntrySinceATimeIsTheOneThatReadingAllFinds compares the search with every entry.
+// TestATimeOfDayThatBeginsARangeIsBeforeItsEnd has a log of 45 hours, so that a time of day is there twice.
+func TestATimeOfDayThatBeginsARangeIsBeforeItsEnd(t *testing.T) {
+	entries := logstest.WellFormed(90)
+	start := time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)
+	for i := range entries {
+		entries[i].Time = eventlog.TimeOf(start.Add(time.Duration(i) * 30 * time.Minute))
+	}
+	log, err := logs.Options{}.Open(t.Context(), logstest.Segmented(t, entries, 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for until, want := range map[string]string{"": "2026-01-04T10:00:00Z", "22:00": "2026-01-03T10:00:00Z",
+		"12:00": "2026-01-04T10:00:00Z", "2026-01-03T11:00:00Z": "2026-01-03T10:00:00Z", "9": "2026-01-04T10:00:00Z"} {
+		var from, to history.Moment
+		if err := from.Set("10:00"); err != nil {
+			t.Fatal(err)
+		}
+		if until != "" {
+			if err := to.Set(until); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from.Begins(&to)
+		_, at, err := from.In(t.Context(), log)
+		if got := at.Std().Format(time.RFC3339); err != nil || got != want {
+			t.Errorf("from 10:00 until %s begins at %s, %v, want %s", until, got, err, want)
+		}
+	}
+}
+
 func TestTheFirstEntrySinceATimeIsTheOneThatReadingAllFinds(t *testing.T) {
 	r := replaytest.Record(t, 50)
 	all := naive(t, r)

@@ -35,6 +35,7 @@ func Resolve(ctx context.Context, log *history.Log, s Span) (r Range, err error)
 	if r.Last, r.End, err = locate(ctx, log, &s.To); err != nil {
 		return r, err
 	}
+	s.From.Begins(&s.To)
 	if s.From.Given() {
 		r.After, r.Start, err = locate(ctx, log, &s.From)
 	} else {

@@ -82,6 +82,7 @@ func (a *rangeAudit) over(
 	}
 	defer log.Close()
 	ctx := cmd.Context()
+	a.from.Begins(&a.until)
 	from, err := placeIn(ctx, log.Source, a.from)
 	if err != nil {
 		return err

@@ -133,6 +133,7 @@ func (d *diff) log(cmd *cobra.Command, name string) (l *compare.Log, end func(),
 			end()
 		}
 	}()
+	d.from.Begins(&d.until)
 	from, err := placeIn(cmd.Context(), log.Source, d.from)
 	if err != nil {
 		return nil, nil, err

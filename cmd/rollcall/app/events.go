@@ -196,6 +196,9 @@ func (l *eventList) entries(ctx context.Context, log *source, past *history.Log)
 	if l.at.Given() {
 		begin, end = &l.at, &l.at
 	}
+	if begin != end {
+		begin.Begins(end)
+	}
 	if end.Given() {
 		if last, err = lastUntil(ctx, log, past, end); err != nil {
 			return 0, 0, err

@@ -74,6 +74,7 @@ type entryRange struct {
 
 // rangeOf returns the range between two moments of a log. Without a beginning it starts at the first entry.
 func rangeOf(ctx context.Context, log *logs.Source, from, to history.Moment) (r entryRange, err error) {
+	from.Begins(&to)
 	if r.from, r.since, err = from.In(ctx, log); err != nil {
 		return r, err
 	}
