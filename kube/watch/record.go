@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -18,19 +17,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // A recorder continues each watch from the last resourceVersion in its log (eventlog.Watched), so that no change is
 // missing. Only if the API server no longer has the changes since then, the recorder lists. The log says so.
-
-// Recorded is the part of a log from which a recorder continues its watches. The zero value is a new log's.
-type Recorded struct {
-	// Positions are the resourceVersions up to which the log has the changes.
-	Positions map[eventlog.Resource]string
-	// Until is the time of the log's last entry; zero for a new log.
-	Until time.Time
-}
 
 // reasons of eventlog.Missing.
 const (
@@ -40,73 +30,6 @@ const (
 	reasonAbsent  = "the API server did not have the resource for a while"
 	reasonMany    = "too many changes waited at once: only the last one of each object is there"
 )
-
-// ReadRecorded finds where a recorder's watches continue, behind entry last. read reads the entries from a number on,
-// and first is the first one that there is.
-func ReadRecorded(first, last uint64, read func(from uint64) iter.Seq2[eventlog.Entry, error]) (Recorded, error) {
-	out := Recorded{Positions: map[eventlog.Resource]string{}}
-	to, open := last, true
-	for size := uint64(256); to >= first && to > 0; size *= 4 {
-		from := max(first, to-min(to-1, size-1))
-		done, watched, err := out.readPart(from, to, to == last, open, read)
-		if done || err != nil {
-			return out, err
-		}
-		to, open = from-1, open && !watched
-	}
-	return out, nil
-}
-
-// readPart adds the positions in a part of the log that is before the parts that were read already. open says that
-// those have no Watched. It reports whether the rest of the log adds nothing, and whether the part has a Watched.
-func (r *Recorded) readPart(from, to uint64, newest, open bool, read func(uint64) iter.Seq2[eventlog.Entry, error]) (
-	done, watched bool, err error) {
-	part, torn := map[eventlog.Resource]string{}, map[eventlog.Resource]bool{}
-	for e, err := range read(from) {
-		if err != nil {
-			return false, false, err
-		}
-		if e.Seq > to {
-			break
-		}
-		if newest {
-			r.Until = e.Time.Std()
-		}
-		switch p := e.Payload.(type) {
-		case *eventlog.EpochStarted:
-			if !framework.LoggedRecording(p.Config) { // a scheduler merges changes
-				clear(part)
-				done = true
-			}
-		case *eventlog.Watched:
-			clear(torn)
-			watched = true
-			if p.Full {
-				clear(part)
-				done = true
-			}
-			for _, x := range p.Positions {
-				part[x.Resource] = x.Version
-			}
-		case *eventlog.Upserted:
-			torn[p.Resource] = true
-		case *eventlog.Deleted:
-			torn[p.Resource] = true
-		}
-	}
-	for res, version := range part { // any order: a map is filled
-		if _, later := r.Positions[res]; !later {
-			r.Positions[res] = version
-		}
-	}
-	for res := range torn { // any order: a map is filled
-		// The recorder was killed within a batch: the log has changes behind the position.
-		if open {
-			r.Positions[res] = ""
-		}
-	}
-	return done, watched, nil
-}
 
 // positions are a recorder's. The ledger's lock guards them.
 type positions struct {
@@ -119,6 +42,8 @@ type positions struct {
 	missing     map[int]eventlog.Missing
 	// full is the time of the last Watched with all positions, and takenAt the time of the last Take.
 	full, takenAt time.Time
+	// stale says that the log has a position that does not count any more: a Watched with all positions has to follow.
+	stale bool
 }
 
 // fullEvery is the longest time between two Watched with all positions, if any position changes. The API server sends a
@@ -129,6 +54,14 @@ const fullEvery = time.Minute
 func (p *positions) reached(place int, version string) {
 	if p.tracked && version != "" {
 		p.now[place], p.seen[place] = version, time.Now()
+	}
+}
+
+// forget notes that the ledger has a state of a resource that no resourceVersion has: its watch cannot continue behind
+// it. Callers hold the lock.
+func (p *positions) forget(place int) {
+	if p.tracked {
+		p.now[place], p.stale = "", p.stale || p.logged[place] != ""
 	}
 }
 
@@ -156,7 +89,7 @@ func (p *positions) take(kinds []kind, inputs int) *eventlog.Watched {
 	for place := range p.now {
 		changed = changed || p.now[place] != p.logged[place]
 	}
-	full := changed && time.Since(p.full) >= fullEvery
+	full := p.stale || changed && time.Since(p.full) >= fullEvery
 	if !full && len(p.missing) == 0 && (inputs == 0 || !changed) {
 		return nil
 	}
@@ -169,8 +102,11 @@ func (p *positions) take(kinds []kind, inputs int) *eventlog.Watched {
 			out.Missing = append(out.Missing, m)
 		}
 	}
+	if len(out.Positions)+len(out.Missing) == 0 {
+		return nil // the next one has something to say
+	}
 	if copy(p.logged, p.now); full {
-		p.full = time.Now()
+		p.full, p.stale = time.Now(), false
 	}
 	p.missing = nil
 	slices.SortFunc(out.Positions, func(a, b eventlog.Position) int {
@@ -294,7 +230,8 @@ func (w *Watch) record() {
 	p.now, p.logged = make([]string, len(w.kinds)), make([]string, len(w.kinds))
 	p.seen = make([]time.Time, len(w.kinds))
 	for place, k := range w.kinds {
-		p.now[place], p.seen[place] = from.Positions[k.resource], from.Until
+		version, logged := from.Positions[k.resource]
+		p.now[place], p.seen[place], p.stale = version, from.Until, p.stale || logged && version == ""
 	}
 	copy(p.logged, p.now)
 	// The changes since the log's end come in their order: they are not sorted.
@@ -370,6 +307,12 @@ func (l *ledger) reached(place int, version string) {
 	l.positions.reached(place, version)
 }
 
+func (l *ledger) forgetPosition(place int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.positions.forget(place)
+}
+
 func (l *ledger) seenAt(place int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -392,7 +335,7 @@ func (s *store) together() func() {
 	return s.watch.ledger.whole.RUnlock
 }
 
-// relisted notes that a list has the state of a version.
+// relisted notes that a list has the state of a version. It is "" if the resource counts as gone.
 func (s *store) relisted(version string) {
 	if !s.watch.opts.Recording {
 		return
@@ -403,6 +346,10 @@ func (s *store) relisted(version string) {
 			s.since.UTC().Format(time.RFC3339), s.why, s.answer))
 	}
 	s.since, s.why, s.answer = time.Time{}, "", ""
+	if version == "" {
+		s.position = ""
+		s.watch.ledger.forgetPosition(s.place)
+	}
 	s.reached(version)
 }
 
