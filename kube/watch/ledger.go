@@ -109,7 +109,7 @@ func (l *ledger) upsert(place int, name types.NamespacedName, v version, object 
 	case a.wait == nil && a.known && a.logged == v, a.wait != nil && a.wait.object != nil && a.wait.now == v:
 		count.Unchanged++
 		return
-	case a.known && a.logged == v && !l.keepsAll():
+	case a.known && a.logged == v && !l.positions.on: // several changes of a recorder's object may wait
 		count.Coalesced++
 		l.drop(a)
 		return
@@ -137,10 +137,10 @@ func (l *ledger) remove(place int, name types.NamespacedName, end *corev1.Pod) {
 	}
 	a.told = false
 	there := a.known
-	if l.keepsAll() && a.wait != nil {
+	if l.positions.on && a.wait != nil {
 		there = a.wait.object != nil
 	}
-	if !there && l.keepsAll() {
+	if !there && l.positions.on {
 		return
 	}
 	if !there { // it came and went
@@ -261,7 +261,7 @@ func (l *ledger) turn(place int) int {
 func (l *ledger) settle(inputs []eventlog.Payload, w *waiting) []eventlog.Payload {
 	a, resource, count := w.account, l.kinds[w.place].resource, &l.count[w.place]
 	if a.known && (w.object == nil || w.now.uid != a.logged.uid) {
-		if w.end != nil {
+		if w.end != nil && w.end.UID == a.logged.uid {
 			inputs = append(inputs, &eventlog.Upserted{Resource: resource, Object: w.end})
 			count.Upserted++
 		} else {
