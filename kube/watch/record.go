@@ -42,6 +42,10 @@ type positions struct {
 	missing     map[int]eventlog.Missing
 	// full is the time of the last Watched with all positions, and takenAt the time of the last Take.
 	full, takenAt time.Time
+	// listed says that a resource was listed. pending is the time since which its first list must say that changes may be
+	// missing: another recorder wrote the log until then.
+	listed  []bool
+	pending []time.Time
 	// stale says that the log has a position that does not count any more: a Watched with all positions has to follow.
 	stale bool
 }
@@ -229,6 +233,7 @@ func (w *Watch) record() {
 	p.tracked, p.on = true, !w.opts.Following
 	p.now, p.logged = make([]string, len(w.kinds)), make([]string, len(w.kinds))
 	p.seen = make([]time.Time, len(w.kinds))
+	p.listed, p.pending = make([]bool, len(w.kinds)), make([]time.Time, len(w.kinds))
 	for place, k := range w.kinds {
 		version, logged := from.Positions[k.resource]
 		p.now[place], p.seen[place], p.stale = version, from.Until, p.stale || logged && version == ""
@@ -255,8 +260,10 @@ func (w *Watch) leadRecording() {
 	defer l.mu.Unlock()
 	l.positions.on = l.positions.tracked
 	for place, k := range w.kinds {
-		if l.count[place].Lists > 0 {
+		if l.positions.listed[place] {
 			l.positions.lack(place, k.resource, w.logUntil, reasonTaken)
+		} else {
+			l.positions.pending[place] = w.logUntil
 		}
 	}
 }
@@ -313,6 +320,15 @@ func (l *ledger) forgetPosition(place int) {
 	l.positions.forget(place)
 }
 
+// firstList notes that a resource was listed, and says what may be missing before its first list.
+func (l *ledger) firstList(place int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &l.positions
+	p.lack(place, l.kinds[place].resource, p.pending[place], reasonTaken)
+	p.listed[place], p.pending[place] = true, time.Time{}
+}
+
 func (l *ledger) seenAt(place int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -340,6 +356,7 @@ func (s *store) relisted(version string) {
 	if !s.watch.opts.Recording {
 		return
 	}
+	s.watch.ledger.firstList(s.place)
 	if !s.since.IsZero() {
 		s.watch.ledger.lack(s.place, s.since, s.why)
 		s.watch.opts.Report(fmt.Sprintf("%s: changes since %s may be missing: %s%s", s.kind.resource,

@@ -38,7 +38,7 @@ type Options struct {
 	Following bool
 	// Recording says that others decide: the log also has who has done what to a pod (eventlog.Encoder.Recording).
 	Recording bool
-	// Recorded says where a recorder continues its watches.
+	// Recorded says where a recorder continues its watches. With Following it has only the time of the last entry.
 	Recorded Recorded
 	// WholeNodes has nodes kept as they are, see Watch.Whole.
 	WholeNodes bool
@@ -97,6 +97,7 @@ func New(opts Options) (*Watch, error) {
 	}
 	if opts.Following {
 		w.following.Store(new([]byte))
+		w.logUntil = opts.Recorded.Until
 	}
 	if opts.Recording {
 		w.record()

@@ -158,7 +158,11 @@ func (s *standby) prepare(ctx context.Context, watches *sync.WaitGroup) {
 	if s.config.DelayCacheUntilActive {
 		return
 	}
-	watcher, err := s.watch(s.state.Machine(), true, watch.Recorded{})
+	var recorded watch.Recorded
+	if s.state.Seq() > 0 {
+		recorded.Until = s.state.Machine().Now().Std()
+	}
+	watcher, err := s.watch(s.state.Machine(), true, recorded)
 	if err != nil { // it will be an error again when it leads
 		slog.Warn("The cluster cannot be watched on standby", "err", err)
 		return
