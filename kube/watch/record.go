@@ -42,8 +42,8 @@ type positions struct {
 	missing     map[int]eventlog.Missing
 	// full is the time of the last Watched with all positions, and takenAt the time of the last Take.
 	full, takenAt time.Time
-	// listed says that a resource was listed. pending is the time since which its first list must say that changes may be
-	// missing: another recorder wrote the log until then.
+	// listed says that a resource was listed. pending is the time since which its first list must say that changes may
+	// be missing: another recorder wrote the log until then.
 	listed  []bool
 	pending []time.Time
 	// stale says that the log has a position that does not count any more: a Watched with all positions has to follow.
