@@ -355,7 +355,7 @@ func (w *installedWorld) answersClaimNoDecision() {
 		want string
 	}{
 		{[]string{"explain", w.recording(), "pod", "default/wide"}, "it has no decisions"},
-		{[]string{"explain", w.recording(), "pod", "default/wide"}, "Unplaceable"},
+		{[]string{"explain", w.recording(), "pod", "default/wide"}, "NeverFits"},
 		{[]string{"explain", w.recording(), "pod", "default/late-0"}, "Its scheduler is default-scheduler"},
 		{[]string{"get", w.recording(), "pending"}, "default/wide"},
 		{[]string{"audit", "order", w.recording()}, ""},
