@@ -135,6 +135,11 @@ func (m *Moment) In(ctx context.Context, log Reader) (seq uint64, at eventlog.Ti
 	if day.After(latest.Std()) {
 		day = day.Add(-24 * time.Hour)
 	}
+	if day.Before(first.Std()) && latest != last {
+		return 0, 0, refuse("there is no entry in that range: %s is at no time of the log before %s, "+
+			"which begins at %s", m.text,
+			latest.Std().Format(time.RFC3339), first.Std().Format(time.RFC3339))
+	}
 	if day.Before(first.Std()) {
 		return 0, 0, refuse("%s is at no time of the log, which goes from %s to %s", m.text,
 			first.Std().Format(time.RFC3339), last.Std().Format(time.RFC3339))
