@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,12 +27,13 @@ func (b *bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	list := func(kind, meta string, items ...string) {
 		b.listings++
-		fmt.Fprintf(w, `{"apiVersion":"v1","kind":%q,"metadata":{%s},"items":[%s]}`, kind, meta, strings.Join(items, ","))
+		fmt.Fprintf(w, `{"apiVersion":"v1","kind":%q,"metadata":{%s},"items":[%s]}`, kind, meta,
+			strings.Join(items, ","))
 	}
 	refuse := func(code int, reason string) {
 		w.WriteHeader(code)
-		fmt.Fprintf(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","code":%d,"reason":%q,"message":"no"}`, code,
-			reason)
+		fmt.Fprintf(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","code":%d,"reason":%q,"message":"no"}`,
+			code, reason)
 	}
 	switch q := r.URL.Query(); r.URL.Path {
 	case "/api/v1/pods":
@@ -66,15 +65,7 @@ func (b *bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (b *bare) run(args ...string) (stdout, stderr string, err error) {
 	b.t.Setenv("KUBECONFIG", filepath.Join(b.t.TempDir(), "none"))
-	server := httptest.NewServer(b)
-	defer server.Close()
-	root := newRoot()
-	var out, errOut bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(&errOut)
-	root.SetArgs(append([]string{"--server", server.URL}, args...))
-	err = root.ExecuteContext(b.t.Context())
-	return out.String(), errOut.String(), err
+	return runAgainst(b.t, b, args...)
 }
 
 // TestWithoutRollcallInTheClusterADumpIsAsked asks about pods of a cluster that has no Rollcall.

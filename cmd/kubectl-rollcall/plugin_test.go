@@ -91,14 +91,19 @@ func TestMain(m *testing.M) {
 
 // run runs the plugin against the cluster.
 func (c *cluster) run(args ...string) (stdout, stderr string, err error) {
-	server := httptest.NewServer(c)
+	return runAgainst(c.t, c, args...)
+}
+
+// runAgainst runs the plugin against an API server.
+func runAgainst(t *testing.T, api http.Handler, args ...string) (stdout, stderr string, err error) {
+	server := httptest.NewServer(api)
 	defer server.Close()
 	root := newRoot()
 	var out, errOut bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errOut)
 	root.SetArgs(append([]string{"--server", server.URL}, args...))
-	err = root.ExecuteContext(c.t.Context())
+	err = root.ExecuteContext(t.Context())
 	return out.String(), errOut.String(), err
 }
 

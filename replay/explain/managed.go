@@ -85,13 +85,3 @@ func (p *project) of(pod *v1.Pod) *answer.Managed {
 	}
 	return x
 }
-
-// whyDisrupted returns why a pod is being disrupted by others, as its condition DisruptionTarget says; "" for not.
-func whyDisrupted(pod *v1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue {
-			return string(c.Reason)
-		}
-	}
-	return ""
-}

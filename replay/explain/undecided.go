@@ -49,7 +49,7 @@ func addUndecided(x *answer.Pod, s *podScan, r *rerun) error {
 		return nil
 	}
 	x.Queue, x.FirstQueued = nil, 0
-	x.Managed, x.Disruption = managedBy(s.object), whyDisrupted(s.object)
+	x.Managed, x.Disruption = managedBy(s.object), disruption(s.object)
 	if at := s.object.CreationTimestamp; !at.IsZero() {
 		x.Created.Time = answer.Instant(at.UnixNano())
 	}

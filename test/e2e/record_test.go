@@ -235,15 +235,22 @@ func (w *installedWorld) process(name string, words ...string) *cluster.Process 
 		}
 		return err
 	}
-	p := cluster.NewProcess(name, filepath.Join(w.c.Dir(), name), command, nil, ready)
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	return startProcess(w.T, filepath.Join(w.c.Dir(), name), name, command, ready)
+}
+
+// startProcess starts a process and waits until it is ready. It is killed when the test ends.
+func startProcess(t *testing.T, dir, name string, command []string,
+	ready func(context.Context) error) *cluster.Process {
+	t.Helper()
+	p := cluster.NewProcess(name, dir, command, nil, ready)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := p.Start(ctx); err != nil {
-		w.Fatal(err)
+		t.Fatal(err)
 	}
-	w.Cleanup(func() {
-		if w.Failed() {
-			w.Logf("the end of %s:\n%s", p.Output, p.Tail(30))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of %s:\n%s", p.Output, p.Tail(30))
 		}
 		p.Kill()
 	})

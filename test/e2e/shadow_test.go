@@ -120,19 +120,7 @@ func (w *world) shadow(log string, port int) *cluster.Process {
 		}
 		return err
 	}
-	p := cluster.NewProcess("shadow", filepath.Join(w.c.Dir(), "shadow"), command, nil, ready)
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
-	defer cancel()
-	if err := p.Start(ctx); err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		if w.Failed() {
-			w.Logf("the end of %s:\n%s", p.Output, p.Tail(30))
-		}
-		p.Kill()
-	})
-	return p
+	return startProcess(w.T, filepath.Join(w.c.Dir(), "shadow"), "shadow", command, ready)
 }
 
 // getOf asks a process on this machine.
