@@ -96,6 +96,9 @@ func (c *surveyed) compare() {
 	}
 }
 
+// ofRoom reports whether a code says that nodes would be found if others ended.
+func ofRoom(code answer.Code) bool { return code == answer.LacksRoom || code == answer.Unplaceable }
+
 // reason compares the row of an entity with the reason that explain has.
 func (c *surveyed) reason(entity string, pending map[string]*answer.Pending, x *answer.Reason, q *answer.QueuePlace) {
 	row := pending[entity]
@@ -110,7 +113,9 @@ func (c *surveyed) reason(entity string, pending map[string]*answer.Pending, x *
 		evicts = x.Now.Evicted
 		switch {
 		case x.Never != "":
-			want = answer.NeverFits
+			if want = answer.NeverFits; ofRoom(x.Code) {
+				c.t.Fatalf("%s at entry %d never fits, and by explain it is %s", entity, c.at, x.Code)
+			}
 		case x.Code != answer.FitsNow:
 			want = cmp.Or(x.Now.Code, answer.FitsNow)
 		}
